@@ -1,0 +1,1 @@
+# annblock: see README.md. All output goes to build/.

@@ -1,0 +1,55 @@
+/* Converting `.h5ad` files: pack, export, compare. This is the only part that needs HDF5.
+ *
+ * HDF5 is not thread-safe in general: calls of this header must not run at the same time in one process. */
+#ifndef ANNBLOCK_CONVERT_H
+#define ANNBLOCK_CONVERT_H
+
+#include <annblock/status.h>
+#include <annblock/store.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is going on, for a person ("reading X"), with units done and in all (0 = unknown). Return false to cancel. */
+typedef bool (*annb_convert_progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
+
+typedef struct annb_pack_options {
+  bool force;             /* an existing store gains a next generation */
+  uint32_t n_threads;     /* 0 = number of processors */
+  uint64_t memory;        /* cap in bytes on buffers, 0 = 512 MiB; at least 32 MiB */
+  uint64_t segment_rows;  /* 0 = split near 2 GiB */
+  uint64_t codecs;        /* as in annb_matrix_writer_options; for tests */
+  annb_convert_progress_fn progress; /* may be NULL */
+  void *user;
+} annb_pack_options;
+
+typedef struct annb_pack_result {
+  uint64_t n_obs, n_vars, nnz, generation;
+} annb_pack_result;
+
+/* Pack `input` (.h5ad) into the store `output`. NULL options = defaults; `result` may be NULL. ANNB_EINPUT for what is wrong with the
+ * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind. */
+annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);
+
+typedef struct annb_export_options {
+  bool force;           /* replace an existing file once the new one is complete */
+  uint64_t generation;  /* 0 = the newest */
+  uint64_t memory;      /* as above */
+  annb_convert_progress_fn progress;
+  void *user;
+} annb_export_options;
+
+/* Export the store (one part) to the `.h5ad` file `output`, as the source was: objects, types, values, attributes and links. */
+annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
+
+/* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each
+ * difference is reported with its path; `different` counts them. Failures are failures to read. */
+typedef bool (*annb_difference_fn)(void *user, const char *path, const char *what);
+annb_status annb_compare(const char *a, const char *b, annb_difference_fn difference, void *user, uint64_t *different, annb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

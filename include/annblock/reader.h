@@ -1,0 +1,136 @@
+/* Reading stores.
+ *
+ * An open store is immutable: any number of threads may use one annb_store at once, also after fork. Nothing is printed, no
+ * environment is read, no lock is taken. Files are mapped when first needed and verified when first touched (index pages,
+ * chunks of flat arrays) or each time (records).
+ *
+ * Scratch memory is in an annb_context: one per thread, reusable for any number of calls on any store.
+ *
+ * What happens to awkward data:
+ *   a row number past n_obs                 ANNB_ERANGE, names the row
+ *   repeated column indices in a row        CSR: delivered as stored; dense: summed in the delivered dtype (integers wrap as in C)
+ *   unsorted rows                           delivered as stored, or ascending (stable) with `sort_indices`
+ *   a delivered dtype that cannot hold a
+ *   value exactly                           ANNB_ELOSSY, names the row, unless `allow_lossy` (C conversion, clamped to range)
+ *   nnz of one batch over 2^31 - 1          ANNB_ERANGE with int32 output
+ *   categorical code -1                     missing, never a class
+ *   damaged bytes                           ANNB_ECORRUPT, names file, row and check; buffers' contents are then undefined
+ *   a newer format, an unknown feature      ANNB_EVERSION, ANNB_EUNSUPPORTED when opening */
+#ifndef ANNBLOCK_READER_H
+#define ANNBLOCK_READER_H
+
+#include <annblock/format.h>
+#include <annblock/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct annb_store annb_store;
+typedef struct annb_context annb_context;
+typedef struct annb_column annb_column;
+
+/* ---- open ---- */
+
+typedef struct annb_open_options {
+  uint64_t generation;  /* 0 = the newest */
+  bool skip_checks;     /* do not verify record checks (index pages and headers always are) */
+} annb_open_options;
+
+/* Open the store directory `path`; `options` may be NULL. O(1) in the size of the data: reads manifests, trailers and headers.
+ * ANNB_ENOTSTORE, ANNB_EVERSION, ANNB_EUNSUPPORTED, ANNB_ECORRUPT, ANNB_EIO, ANNB_ENOTFOUND (no such generation). */
+annb_status annb_store_open(const char *path, const annb_open_options *options, annb_store **out, annb_error *err);
+void annb_store_close(annb_store *store); /* NULL is allowed; no call may be running */
+
+annb_status annb_context_open(annb_context **out, annb_error *err);
+void annb_context_close(annb_context *context);
+
+typedef struct annb_store_info {
+  uint64_t n_obs, n_vars, generation;
+  uint64_t bytes; /* of the objects of this generation and its manifest */
+  uint32_t n_parts, n_matrices;
+  uint8_t store_id[16];
+} annb_store_info;
+void annb_store_get_info(const annb_store *store, annb_store_info *info);
+const char *annb_store_path(const annb_store *store);
+
+typedef struct annb_part_info {
+  uint64_t first_row, n_rows, n_vars;
+  uint32_t n_matrices;
+} annb_part_info;
+annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_info *info, annb_error *err);
+
+/* Path of a part's sidecar or restore file (ANNB_OBJECT_SIDECAR, ANNB_OBJECT_RESTORE): valid until close, NULL in *path when it has
+ * none. The file's size is checked, not its SHA-256. */
+annb_status annb_store_part_file(const annb_store *store, uint32_t part, annb_object_kind kind, const char **path, annb_error *err);
+
+/* ---- matrices ---- */
+
+typedef struct annb_matrix_info {
+  const char *name; /* valid until close */
+  uint64_t n_rows, n_cols, nnz;
+  uint64_t bytes; /* of its segments */
+  annb_axes axes;
+  annb_dtype dtype;
+  annb_form form; /* of the source, in the first part that has it */
+  uint32_t n_segments;
+} annb_matrix_info;
+
+/* Number of the matrix called `name` ("X"): ANNB_ENOTFOUND. */
+annb_status annb_store_find_matrix(const annb_store *store, const char *name, uint32_t *matrix, annb_error *err);
+annb_status annb_store_matrix(const annb_store *store, uint32_t matrix, annb_matrix_info *info, annb_error *err);
+
+typedef struct annb_fetch_options {
+  annb_dtype dtype;   /* of the values delivered; 0 = the matrix's */
+  bool index64;       /* CSR: indices are int64_t, else int32_t */
+  bool sort_indices;  /* CSR: ascending within the row, stable */
+  bool allow_lossy;
+} annb_fetch_options;
+
+/* Elements of each of the rows (row_nnz, may be NULL) and of all (total): the size query of annb_fetch_csr. Reads index pages only. */
+annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
+                           uint64_t *total, annb_error *err);
+
+/* Rows (store row numbers, any order, repeats allowed) as CSR. indptr: n_rows + 1 values from 0; indices and values: room for
+ * `capacity` elements each, ANNB_ECAPACITY when the total is larger. NULL options = defaults. */
+annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
+                           const annb_fetch_options *options, int64_t *indptr, void *indices, void *values, uint64_t capacity, annb_error *err);
+
+/* Rows as a dense row-major matrix of n_rows × n_cols values of the delivered dtype; consecutive rows are `stride` values apart
+ * (0 = n_cols). `size` is the room in bytes. The room is zeroed first (between strides too). */
+annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
+                             const annb_fetch_options *options, void *values, uint64_t stride, size_t size, annb_error *err);
+
+/* ---- columns of obs and var ---- */
+
+typedef struct annb_column_info {
+  const char *name; /* valid until close */
+  uint64_t length;
+  annb_axis axis;
+  annb_column_kind kind;
+  annb_dtype dtype; /* of fixed values; of codes for categoricals */
+  bool is_index, ordered, has_mask;
+  uint64_t n_categories;
+} annb_column_info;
+
+/* Columns of one part, in order: obs columns and var columns each with their index first. */
+annb_status annb_part_n_columns(const annb_store *store, uint32_t part, annb_axis axis, uint32_t *n, annb_error *err);
+annb_status annb_part_column(const annb_store *store, uint32_t part, annb_axis axis, uint32_t i, const annb_column **column, annb_error *err);
+annb_status annb_part_find_column(const annb_store *store, uint32_t part, annb_axis axis, const char *name, const annb_column **column, annb_error *err);
+annb_status annb_part_index_column(const annb_store *store, uint32_t part, annb_axis axis, const annb_column **column, annb_error *err);
+void annb_column_get_info(const annb_column *column, annb_column_info *info);
+/* The categories of a categorical column, itself a column. */
+annb_status annb_column_categories(const annb_column *column, const annb_column **categories, annb_error *err);
+
+/* Zero-copy views, verified on first touch, valid until close. `values`: fixed values or codes, `length` of them from row `first`.
+ * `mask`: one byte per row, 1 = missing; NULL when the column has none. */
+annb_status annb_column_values(const annb_column *column, uint64_t first, uint64_t length, const void **values, const uint8_t **mask, annb_error *err);
+/* One string (not terminated). A missing one has *missing = true and length 0; `missing` may be NULL. */
+annb_status annb_column_string(const annb_column *column, uint64_t row, const char **bytes, uint64_t *length, bool *missing, annb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

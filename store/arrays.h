@@ -1,0 +1,36 @@
+/* Flat-arrays files (SPEC.md, section 4), reading. The writer is public: annblock/store.h. */
+#ifndef ANNB_STORE_ARRAYS_H
+#define ANNB_STORE_ARRAYS_H
+
+#include "envelope.h"
+#include "io.h"
+
+#include <stdatomic.h>
+
+typedef struct annb_arrays {
+  char *path;
+  annb_map map;
+  annb_envelope envelope;
+  uint64_t data_offset, data_length, n_chunks, n_arrays, n_columns, names_length;
+  const uint8_t *array_table, *column_table, *checks; /* into the map, unaligned */
+  const char *names;
+  _Atomic uint64_t *checked; /* bit per chunk that was found good */
+} annb_arrays;
+
+/* Map; check envelope, tables (every offset, length, reference, dtype, kind) and the hashes of all sections but the arrays. */
+annb_status annb_arrays_open(const char *path, annb_arrays **out, annb_error *err);
+void annb_arrays_close(annb_arrays *arrays);
+
+annb_fmt_array annb_arrays_array(const annb_arrays *arrays, uint32_t i);    /* i < n_arrays */
+annb_fmt_column annb_arrays_column(const annb_arrays *arrays, uint32_t i);  /* i < n_columns */
+
+/* The free array called `name`: ANNB_ENOTFOUND. */
+annb_status annb_arrays_find(const annb_arrays *arrays, const char *name, uint32_t *array, annb_error *err);
+
+/* Rows first … first + n_rows − 1 of an array, in place, verified on first touch. ANNB_ERANGE, ANNB_ECORRUPT. */
+annb_status annb_arrays_view(annb_arrays *arrays, uint32_t array, uint64_t first, uint64_t n_rows, const void **out, annb_error *err);
+
+/* Check every chunk, gap, code and string offset. Findings as in annb_segment_verify. */
+void annb_arrays_verify(annb_arrays *arrays, bool (*report)(void *user, const annb_error *finding), void *user);
+
+#endif

@@ -1,0 +1,246 @@
+#define _GNU_SOURCE
+#include "io.h"
+
+#include "error.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int open_retry(const char *path, int flags) {
+  int fd;
+  do fd = open(path, flags | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+annb_status annb_io_map(const char *path, annb_map *out, annb_error *err) {
+  static const uint8_t nothing[1] = {0};
+  int fd;
+  struct stat st;
+  annb_status s = annb_io_open(path, &fd, err);
+  if (s) return s;
+  *out = (annb_map){nothing, 0};
+  if (fstat(fd, &st)) s = annb_fail_errno(err, path, "examine");
+  else if (!S_ISREG(st.st_mode)) s = annb_fail(err, ANNB_EIO, path, "is not a regular file");
+  else if (st.st_size > 0) {
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) s = annb_fail_errno(err, path, "map");
+    else *out = (annb_map){p, (uint64_t)st.st_size};
+  }
+  close(fd);
+  return s;
+}
+
+void annb_io_unmap(annb_map *map) {
+  if (map->size) munmap((void *)(uintptr_t)map->data, map->size);
+  *map = (annb_map){NULL, 0};
+}
+
+annb_status annb_io_kind(const char *path, annb_path_kind *kind, annb_error *err) {
+  struct stat st;
+  if (stat(path, &st)) {
+    if (errno != ENOENT && errno != ENOTDIR) return annb_fail_errno(err, path, "examine");
+    *kind = ANNB_PATH_ABSENT;
+  } else {
+    *kind = S_ISREG(st.st_mode) ? ANNB_PATH_FILE : S_ISDIR(st.st_mode) ? ANNB_PATH_DIR : ANNB_PATH_OTHER;
+  }
+  return ANNB_OK;
+}
+
+annb_status annb_io_file_size(const char *path, uint64_t *size, annb_error *err) {
+  int fd;
+  annb_status s = annb_io_open(path, &fd, err);
+  if (s) return s;
+  s = annb_io_fd_size(fd, path, size, err);
+  close(fd);
+  return s;
+}
+
+annb_status annb_io_mkdir(const char *path, bool *made, annb_error *err) {
+  *made = mkdir(path, 0777) == 0;
+  if (*made) return ANNB_OK;
+  if (errno == EEXIST) {
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return ANNB_OK;
+    return annb_fail(err, ANNB_EEXIST, path, "exists and is not a directory");
+  }
+  return annb_fail_errno(err, path, "make the directory");
+}
+
+void annb_io_rmdir(const char *path) { (void)rmdir(path); }
+
+void annb_io_unlink(const char *path) { (void)unlink(path); }
+
+annb_status annb_io_create(const char *path, int *fd, annb_error *err) {
+  *fd = open_retry(path, O_RDWR | O_CREAT | O_EXCL);
+  return *fd < 0 ? annb_fail_errno(err, path, "create") : ANNB_OK;
+}
+
+annb_status annb_io_open(const char *path, int *fd, annb_error *err) {
+  *fd = open_retry(path, O_RDONLY);
+  return *fd < 0 ? annb_fail_errno(err, path, "open") : ANNB_OK;
+}
+
+annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err) {
+  *fd = open_retry(dir, O_RDWR | O_TMPFILE);
+  if (*fd >= 0) return ANNB_OK;
+  /* filesystems without O_TMPFILE: a name that is unlinked at once */
+  char name[64];
+  snprintf(name, sizeof name, "spool-%016llx", (unsigned long long)annb_io_unique());
+  char *path = annb_io_join(dir, name);
+  if (!path) return annb_fail_memory(err);
+  annb_status s = annb_io_create(path, fd, err);
+  if (!s) unlink(path);
+  free(path);
+  return s;
+}
+
+annb_status annb_io_write(int fd, const char *path, const void *data, size_t size, annb_error *err) {
+  const char *p = data;
+  while (size) {
+    ssize_t n = write(fd, p, size > (1u << 30) ? (1u << 30) : size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return annb_fail_errno(err, path, "write");
+    p += n;
+    size -= (size_t)n;
+  }
+  return ANNB_OK;
+}
+
+annb_status annb_io_pread(int fd, const char *path, void *data, size_t size, uint64_t offset, annb_error *err) {
+  char *p = data;
+  while (size) {
+    ssize_t n = pread(fd, p, size > (1u << 30) ? (1u << 30) : size, (off_t)offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return annb_fail_errno(err, path, "read");
+    if (n == 0) return annb_fail(err, ANNB_EIO, path, "ends too early: it is shorter than when it was opened");
+    p += n;
+    offset += (uint64_t)n;
+    size -= (size_t)n;
+  }
+  return ANNB_OK;
+}
+
+annb_status annb_io_fd_size(int fd, const char *path, uint64_t *size, annb_error *err) {
+  struct stat st;
+  if (fstat(fd, &st)) return annb_fail_errno(err, path, "examine");
+  *size = (uint64_t)st.st_size;
+  return ANNB_OK;
+}
+
+annb_status annb_io_fsync(int fd, const char *path, annb_error *err) {
+  return fsync(fd) ? annb_fail_errno(err, path, "flush to disk") : ANNB_OK;
+}
+
+annb_status annb_io_fsync_dir(const char *path, annb_error *err) {
+  int fd = open_retry(path, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return annb_fail_errno(err, path, "open");
+  /* some network filesystems cannot flush a directory and say EINVAL: there is nothing more to do there */
+  annb_status s = fsync(fd) && errno != EINVAL ? annb_fail_errno(err, path, "flush to disk") : ANNB_OK;
+  close(fd);
+  return s;
+}
+
+annb_status annb_io_close(int fd, const char *path, annb_error *err) {
+  return close(fd) && errno != EINTR ? annb_fail_errno(err, path, "close") : ANNB_OK;
+}
+
+annb_status annb_io_publish(const char *from, const char *to, annb_error *err) {
+  if (link(from, to) == 0) return ANNB_OK;
+  if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK) {
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return ANNB_OK;
+  }
+  return annb_fail_errno(err, to, "publish the file");
+}
+
+annb_status annb_io_lock_dir(const char *path, int *fd, annb_error *err) {
+  *fd = open_retry(path, O_RDONLY | O_DIRECTORY);
+  if (*fd < 0) return annb_fail_errno(err, path, "open");
+  int r;
+  do r = flock(*fd, LOCK_EX);
+  while (r && errno == EINTR);
+  if (r) {
+    close(*fd);
+    *fd = -1;
+  }
+  return ANNB_OK;
+}
+
+void annb_io_unlock(int fd) {
+  if (fd >= 0) close(fd);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+annb_status annb_io_list(const char *path, char ***names, size_t *n, annb_error *err) {
+  *names = NULL;
+  *n = 0;
+  DIR *dir = opendir(path);
+  if (!dir) return annb_fail_errno(err, path, "list the directory");
+  annb_status s = ANNB_OK;
+  size_t room = 0;
+  for (;;) {
+    errno = 0;
+    struct dirent *entry = readdir(dir);
+    if (!entry) {
+      if (errno) s = annb_fail_errno(err, path, "list the directory");
+      break;
+    }
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    if (*n == room) {
+      char **more = realloc(*names, (room = room ? 2 * room : 64) * sizeof *more);
+      if (!more) {
+        s = annb_fail_memory(err);
+        break;
+      }
+      *names = more;
+    }
+    if (!((*names)[*n] = strdup(entry->d_name))) {
+      s = annb_fail_memory(err);
+      break;
+    }
+    ++*n;
+  }
+  closedir(dir);
+  if (s) {
+    annb_io_free_names(*names, *n);
+    *names = NULL;
+    *n = 0;
+  } else if (*n) {
+    qsort(*names, *n, sizeof **names, by_name);
+  }
+  return s;
+}
+
+void annb_io_free_names(char **names, size_t n) {
+  for (size_t i = 0; i < n; i++) free(names[i]);
+  free(names);
+}
+
+uint64_t annb_io_unique(void) {
+  uint64_t x;
+  if (getrandom(&x, sizeof x, 0) == (ssize_t)sizeof x) return x;
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return ((uint64_t)getpid() << 40) ^ ((uint64_t)t.tv_sec << 30) ^ (uint64_t)t.tv_nsec;
+}
+
+char *annb_io_join(const char *dir, const char *name) {
+  size_t a = strlen(dir), b = strlen(name);
+  char *path = malloc(a + b + 2);
+  if (!path) return NULL;
+  memcpy(path, dir, a);
+  path[a] = '/';
+  memcpy(path + a + 1, name, b + 1);
+  return path;
+}

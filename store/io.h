@@ -1,0 +1,54 @@
+/* Every system call of the store and reader is here. */
+#ifndef ANNB_STORE_IO_H
+#define ANNB_STORE_IO_H
+
+#include <annblock/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A file mapped read-only, or an empty one (data not NULL, size 0). */
+typedef struct annb_map {
+  const uint8_t *data;
+  uint64_t size;
+} annb_map;
+
+annb_status annb_io_map(const char *path, annb_map *out, annb_error *err);
+void annb_io_unmap(annb_map *map); /* a zeroed map is allowed */
+
+typedef enum annb_path_kind { ANNB_PATH_ABSENT, ANNB_PATH_FILE, ANNB_PATH_DIR, ANNB_PATH_OTHER } annb_path_kind;
+annb_status annb_io_kind(const char *path, annb_path_kind *kind, annb_error *err);
+annb_status annb_io_file_size(const char *path, uint64_t *size, annb_error *err);
+
+annb_status annb_io_mkdir(const char *path, bool *made, annb_error *err); /* existing directory: *made = false, ANNB_OK */
+void annb_io_rmdir(const char *path);  /* only when empty; failures are ignored: it cleans up after an error */
+void annb_io_unlink(const char *path); /* likewise */
+
+annb_status annb_io_create(const char *path, int *fd, annb_error *err); /* O_CREAT | O_EXCL, read and write */
+annb_status annb_io_open(const char *path, int *fd, annb_error *err);   /* read-only */
+annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err); /* a nameless temporary file in `dir` */
+annb_status annb_io_write(int fd, const char *path, const void *data, size_t size, annb_error *err);
+annb_status annb_io_pread(int fd, const char *path, void *data, size_t size, uint64_t offset, annb_error *err); /* all or ANNB_EIO */
+annb_status annb_io_fd_size(int fd, const char *path, uint64_t *size, annb_error *err);
+annb_status annb_io_fsync(int fd, const char *path, annb_error *err);
+annb_status annb_io_fsync_dir(const char *path, annb_error *err);
+annb_status annb_io_close(int fd, const char *path, annb_error *err);
+
+/* Give the complete file `from` the name `to`, which must not exist: ANNB_EEXIST otherwise. link(), or renameat2(RENAME_NOREPLACE)
+ * where hard links are missing. `from` may or may not remain. */
+annb_status annb_io_publish(const char *from, const char *to, annb_error *err);
+
+/* Advisory lock on a directory until annb_io_unlock; *fd = -1 where locks are missing, which is no error. */
+annb_status annb_io_lock_dir(const char *path, int *fd, annb_error *err);
+void annb_io_unlock(int fd);
+
+/* Names in a directory without "." and "..", sorted bytewise. Free with annb_io_free_names. */
+annb_status annb_io_list(const char *path, char ***names, size_t *n, annb_error *err);
+void annb_io_free_names(char **names, size_t n);
+
+/* 64 bits that differ between processes and calls, for names of temporary files. */
+uint64_t annb_io_unique(void);
+
+/* "a/b" in fresh memory, or NULL. */
+char *annb_io_join(const char *dir, const char *name);
+
+#endif

@@ -1,0 +1,51 @@
+/* Manifests (SPEC.md, section 5): in memory, from disk, to disk. */
+#ifndef ANNB_STORE_MANIFEST_H
+#define ANNB_STORE_MANIFEST_H
+
+#include "envelope.h"
+
+/* Tables are growable arrays of the on-disk rows. */
+typedef struct annb_manifest {
+  annb_fmt_manifest_header header;
+  annb_fmt_store store;
+  uint64_t export_mask;
+  uint8_t sha256[ANNB_SHA256_SIZE]; /* of the file, when loaded */
+  uint64_t file_size;               /* likewise */
+  annb_fmt_object *objects;
+  annb_fmt_matrix *matrices;
+  annb_fmt_part *parts;
+  annb_fmt_part_matrix *part_matrices;
+  annb_fmt_segment_ref *segments;
+  char *names;
+  uint32_t n_objects, n_matrices, n_parts, n_part_matrices, n_segments, names_length;
+} annb_manifest;
+
+void annb_manifest_init(annb_manifest *manifest);
+void annb_manifest_free(annb_manifest *manifest); /* the members */
+
+/* Read and validate everything of SPEC.md 5: every reference, sum, range, zero field. `generation` must match the header. */
+annb_status annb_manifest_load(const char *path, uint64_t generation, annb_manifest *out, annb_error *err);
+annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out, annb_error *err);
+
+/* The highest generation in the store directory, 0 when there is no manifest. ANNB_ENOTSTORE when `store` is not a directory with manifests/ in
+ * it. Names that are no manifest's are ignored here (verify reports them). */
+annb_status annb_manifest_latest(const char *store, uint64_t *generation, annb_error *err);
+/* "<store>/manifests/<20 digits>.annm" and "<store>/objects/<hex>.<suffix>" in fresh memory, or NULL. */
+char *annb_manifest_path(const char *store, uint64_t generation);
+char *annb_object_path(const char *store, const annb_fmt_object *object);
+const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
+
+/* Append a row, a name (returns its offset), growing the table. */
+annb_status annb_manifest_add_object(annb_manifest *manifest, const annb_fmt_object *object, uint32_t *row, annb_error *err); /* an equal sha256 is reused */
+annb_status annb_manifest_add_matrix(annb_manifest *manifest, const char *name, annb_fmt_matrix matrix, uint32_t *row, annb_error *err);
+annb_status annb_manifest_add_part(annb_manifest *manifest, const annb_fmt_part *part, uint32_t *row, annb_error *err);
+annb_status annb_manifest_add_part_matrix(annb_manifest *manifest, const annb_fmt_part_matrix *part_matrix, annb_error *err);
+annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_segment_ref *segment, annb_error *err);
+
+/* Name of a matrix in fresh memory, or NULL. */
+char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix);
+
+/* Write to a new file: header.generation, store_id (computed when generation is 1) and parent are set by the caller. */
+annb_status annb_manifest_write(annb_manifest *manifest, const char *path, annb_error *err);
+
+#endif

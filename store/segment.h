@@ -1,0 +1,73 @@
+/* Segments: consecutive rows of one matrix (SPEC.md, section 3). */
+#ifndef ANNB_STORE_SEGMENT_H
+#define ANNB_STORE_SEGMENT_H
+
+#include "codec.h"
+#include "envelope.h"
+#include "io.h"
+
+#include <stdatomic.h>
+
+/* ---- reading: safe from any number of threads ---- */
+
+typedef struct annb_segment {
+  char *path;
+  annb_map map;
+  annb_envelope envelope;
+  annb_fmt_segment_header header;
+  annb_fmt_segment_meta meta;
+  uint64_t salt, blocks_end, index_offset, n_pages;
+  _Atomic uint64_t *checked; /* bit per index page that was found good */
+} annb_segment;
+
+typedef struct annb_record_ref {
+  const uint8_t *data;
+  uint64_t length;
+  uint32_t nnz, check;
+} annb_record_ref;
+
+/* Map and check in O(1): envelope, header, meta, section sizes against row count. */
+annb_status annb_segment_open(const char *path, annb_segment **out, annb_error *err);
+void annb_segment_close(annb_segment *segment);
+
+/* The record of a row (< meta.n_rows, else ANNB_ERANGE). Index pages are verified when first touched. */
+annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record_ref *out, annb_error *err);
+/* The record's check: ANNB_ECORRUPT names file and row. */
+annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const annb_record_ref *record, annb_error *err);
+/* Decode; indices and values have room for nnz + ANNB_DECODE_SLACK elements. ANNB_ECORRUPT names file and row. */
+annb_status annb_segment_decode(const annb_segment *segment, uint64_t row, const annb_record_ref *record, uint32_t *indices, uint8_t *values,
+                                annb_scratch *scratch, annb_error *err);
+/* Check everything of the file (every page, record, padding, sum); findings as errors through `report`, which returns false to stop. */
+typedef bool (*annb_report_fn)(void *user, const annb_error *finding);
+void annb_segment_verify(annb_segment *segment, annb_report_fn report, void *user);
+
+/* ---- writing ---- */
+
+typedef struct annb_segment_writer annb_segment_writer;
+
+typedef struct annb_segment_params {
+  uint64_t n_cols, row_base;
+  annb_dtype dtype;
+  uint32_t block_rows;
+  uint32_t n_threads;
+  uint64_t codecs; /* allowed */
+  uint8_t tag[16];
+} annb_segment_params;
+
+typedef struct annb_segment_result {
+  uint64_t n_rows, nnz;
+  annb_fmt_object object; /* complete */
+} annb_segment_result;
+
+/* `path` is the temporary file to create, `spool_dir` a directory for an anonymous file that holds index pages meanwhile. */
+annb_status annb_segment_writer_open(const char *path, const char *spool_dir, const annb_segment_params *params, annb_segment_writer **out,
+                                     annb_error *err);
+/* As annb_matrix_writer_append. Rows are buffered up to whole blocks, encoded in parallel by block, written in order. */
+annb_status annb_segment_writer_append(annb_segment_writer *writer, uint64_t n_rows, const uint64_t *indptr, const uint32_t *indices,
+                                       const void *values, annb_error *err);
+uint64_t annb_segment_writer_rows(const annb_segment_writer *writer);
+uint64_t annb_segment_writer_bytes(const annb_segment_writer *writer); /* so far, blocks written */
+annb_status annb_segment_writer_close(annb_segment_writer *writer, annb_segment_result *result, annb_error *err); /* frees; on failure the file is removed */
+void annb_segment_writer_abort(annb_segment_writer *writer);
+
+#endif
