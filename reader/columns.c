@@ -102,8 +102,6 @@ static annb_status fill_columns(annb_part_columns *columns, const annb_fmt_part 
 
 static annb_status open_arrays(const annb_store *store, uint32_t row, annb_arrays **out, annb_error *err) {
   const annb_fmt_object *object = &store->manifest.objects[row];
-  if (object->kind != ANNB_OBJECT_ARRAYS)
-    return annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "object %u stands for columns but has kind %u", row, object->kind);
   char *path = annb_object_path(store->path, object);
   if (!path) return annb_fail_memory(err);
   annb_status s = annb_arrays_open(path, out, err);

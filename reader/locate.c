@@ -19,7 +19,7 @@ static uint32_t last_not_after(const uint64_t *firsts, uint32_t n, uint64_t x) {
 
 /* The part's row in the part-matrix table, or NULL. */
 static const annb_fmt_part_matrix *find_part_matrix(const annb_store *store, uint32_t part, uint32_t matrix) {
-  uint32_t low = store->lookup_first[part], high = store->lookup_first[part + 1];
+  uint32_t low = store->manifest.parts[part].first_matrix, high = low + store->manifest.parts[part].n_matrices;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2, at = (uint32_t)(store->lookup[middle] >> 32);
     if (at == matrix) return &store->manifest.part_matrices[(uint32_t)store->lookup[middle]];
@@ -31,51 +31,49 @@ static const annb_fmt_part_matrix *find_part_matrix(const annb_store *store, uin
 
 /* ---- segments ---- */
 
-static annb_status check_counts(const annb_fmt_segment_ref *ref, const annb_segment *segment, annb_error *err) {
+/* The segment is the one for this place: `part_row` is the row of its part that it must start at. */
+static annb_status check_place(const annb_segment *segment, const annb_fmt_part_matrix *pm, const annb_fmt_segment_ref *ref,
+                               uint64_t part_row, annb_error *err) {
+  const annb_fmt_segment_header *h = &segment->header;
+  if (h->n_cols != pm->n_cols || h->dtype != pm->dtype || h->row_base != part_row)
+    return annb_fail(err, ANNB_ECORRUPT, segment->path,
+                     "is for %llu columns, dtype %u, part row %llu; the manifest needs %llu columns, dtype %u, part row %llu",
+                     (unsigned long long)h->n_cols, h->dtype, (unsigned long long)h->row_base, (unsigned long long)pm->n_cols, pm->dtype,
+                     (unsigned long long)part_row);
   if (segment->meta.n_rows == ref->n_rows && segment->meta.nnz == ref->nnz) return ANNB_OK;
   return annb_fail(err, ANNB_ECORRUPT, segment->path, "has %llu rows and %llu elements, the manifest says %llu and %llu",
                    (unsigned long long)segment->meta.n_rows, (unsigned long long)segment->meta.nnz, (unsigned long long)ref->n_rows,
                    (unsigned long long)ref->nnz);
 }
 
-static annb_status open_segment(const annb_store *store, const annb_fmt_segment_ref *ref, annb_segment **out, annb_error *err) {
+static annb_status open_segment(const annb_store *store, const annb_fmt_part_matrix *pm, uint32_t row, annb_segment **out,
+                                annb_error *err) {
+  const annb_fmt_segment_ref *ref = &store->manifest.segments[row];
   const annb_fmt_object *object = &store->manifest.objects[ref->object];
-  if (object->kind != ANNB_OBJECT_SEGMENT)
-    return annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "object %u stands for a segment but has kind %u", ref->object, object->kind);
   char *path = annb_object_path(store->path, object);
   if (!path) return annb_fail_memory(err);
   annb_segment *segment = NULL;
   annb_status s = annb_segment_open(path, &segment, err);
   if (!s) s = annb_check_object(object, &segment->map, &segment->envelope, path, err);
-  if (!s) s = check_counts(ref, segment, err);
+  if (!s) s = check_place(segment, pm, ref, store->segment_first[row] - store->segment_first[pm->first_segment], err);
   free(path);
   if (!s) *out = segment;
   else if (segment) annb_segment_close(segment);
   return s;
 }
 
-/* The opened segment of a row of the segment table; it opens on first use. */
-static annb_status get_segment(const annb_store *store, uint32_t row, annb_segment **out, annb_error *err) {
+/* The opened segment of row `row` of the segment table, which belongs to `pm` and no other; it opens on first use. */
+static annb_status get_segment(const annb_store *store, const annb_fmt_part_matrix *pm, uint32_t row, annb_segment **out, annb_error *err) {
   annb_segment_slot *slot = &store->segments[row];
   annb_segment *mine = NULL, *kept = atomic_load_explicit(slot, memory_order_acquire);
   if (!kept) {
-    annb_status s = open_segment(store, &store->manifest.segments[row], &mine, err);
+    annb_status s = open_segment(store, pm, row, &mine, err);
     if (s) return s;
     if (atomic_compare_exchange_strong(slot, &kept, mine)) kept = mine;
     else annb_segment_close(mine);
   }
   *out = kept;
   return ANNB_OK;
-}
-
-/* The segment is the one for this place. Asked each time: a hostile manifest may name one segment from two matrices. */
-static annb_status check_place(const annb_segment *segment, const annb_fmt_part_matrix *pm, uint64_t part_row, annb_error *err) {
-  const annb_fmt_segment_header *h = &segment->header;
-  if (h->n_cols == pm->n_cols && h->dtype == pm->dtype && h->row_base == part_row) return ANNB_OK;
-  return annb_fail(err, ANNB_ECORRUPT, segment->path,
-                   "is for %llu columns, dtype %u, part row %llu; the manifest needs %llu columns, dtype %u, part row %llu",
-                   (unsigned long long)h->n_cols, h->dtype, (unsigned long long)h->row_base, (unsigned long long)pm->n_cols, pm->dtype,
-                   (unsigned long long)part_row);
 }
 
 /* ---- rows ---- */
@@ -110,22 +108,15 @@ static annb_status seek(annb_locator *l, uint64_t row, annb_error *err) {
   if (!pm) return no_matrix(l, part, row, err);
   uint64_t part_row = row - store->part_first[part];
   const uint64_t *firsts = store->segment_first + pm->first_segment;
-  uint32_t i = pm->n_segments ? last_not_after(firsts, pm->n_segments, firsts[0] + part_row) : 0;
-  if (!pm->n_segments || part_row >= firsts[i + 1] - firsts[0])
-    return annb_fail_row(err, ANNB_ECORRUPT, store->manifest_path, (int64_t)row, "row %llu is in no segment of matrix '%s'",
-                         (unsigned long long)row, store->matrix_names[l->matrix]);
+  uint32_t i = last_not_after(firsts, pm->n_segments, firsts[0] + part_row);
   annb_segment *segment;
-  annb_status s = get_segment(store, pm->first_segment + i, &segment, err);
-  if (!s) s = check_place(segment, pm, firsts[i] - firsts[0], err);
+  annb_status s = get_segment(store, pm, pm->first_segment + i, &segment, err);
   if (s) return s;
   l->segment = segment;
   l->first = store->part_first[part] + (firsts[i] - firsts[0]);
   l->end = l->first + segment->meta.n_rows;
   return ANNB_OK;
 }
-
-/* No codec makes more elements from a byte: so a stated nnz cannot ask for memory that the file does not back. */
-enum { MOST_PER_BYTE = 256 };
 
 annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_error *err) {
   if (row < l->first || row >= l->end) {
@@ -143,9 +134,6 @@ annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_e
     return ANNB_OK;
   }
   annb_status s = annb_segment_locate(l->segment, out->segment_row, &out->record, err);
-  if (!s && out->record.nnz / MOST_PER_BYTE > out->record.length)
-    s = annb_fail(err, ANNB_ECORRUPT, l->segment->path, "states %u elements in a record of %llu bytes", out->record.nnz,
-                  (unsigned long long)out->record.length);
   return s ? annb_name_row(out, s, err) : ANNB_OK;
 }
 

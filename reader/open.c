@@ -18,13 +18,12 @@ static annb_status allocate_tables(annb_store *store, annb_error *err) {
   store->matrix_names = zeroed(m->n_matrices, sizeof *store->matrix_names);
   store->part_first = zeroed((uint64_t)m->n_parts + 1, sizeof *store->part_first);
   store->segment_first = zeroed((uint64_t)m->n_segments + 1, sizeof *store->segment_first);
-  store->lookup_first = zeroed((uint64_t)m->n_parts + 1, sizeof *store->lookup_first);
   store->lookup = zeroed(m->n_part_matrices, sizeof *store->lookup);
   store->segments = zeroed(m->n_segments, sizeof *store->segments);
   store->columns = zeroed(m->n_parts, sizeof *store->columns);
   store->paths = zeroed(m->n_objects, sizeof *store->paths);
-  bool whole = store->matrix_names && store->part_first && store->segment_first && store->lookup_first && store->lookup &&
-               store->segments && store->columns && store->paths;
+  bool whole = store->matrix_names && store->part_first && store->segment_first && store->lookup && store->segments &&
+               store->columns && store->paths;
   return whole ? ANNB_OK : annb_fail_memory(err);
 }
 
@@ -33,34 +32,17 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* What edition 0.1 does not define would change values silently: refuse it here, whatever the feature bits say. */
-static annb_status check_part_matrix(const annb_store *store, const annb_fmt_part_matrix *pm, annb_error *err) {
-  const annb_fmt_matrix *matrix = &store->manifest.matrices[pm->matrix];
-  if (pm->gene_order != ANNB_NONE || pm->flat != ANNB_NONE)
-    return annb_fail(err, ANNB_EUNSUPPORTED, store->manifest_path,
-                     "matrix '%s' has a gene order or a flat form, which this release cannot read", store->matrix_names[pm->matrix]);
-  if (pm->n_cols != matrix->n_cols)
-    return annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "matrix '%s' has %llu columns in one part and %llu in the store",
-                     store->matrix_names[pm->matrix], (unsigned long long)pm->n_cols, (unsigned long long)matrix->n_cols);
-  return ANNB_OK;
-}
-
 static annb_status index_part(annb_store *store, uint32_t part, annb_error *err) {
   const annb_manifest *m = &store->manifest;
   const annb_fmt_part *p = &m->parts[part];
-  if (p->gene_map != ANNB_NONE || p->code_map != ANNB_NONE || p->row_filter != ANNB_NONE)
-    return annb_fail(err, ANNB_EUNSUPPORTED, store->manifest_path, "part %u has a map or filter that this release cannot apply", part);
-  uint32_t first = store->lookup_first[part];
-  if (p->n_matrices > m->n_part_matrices - first || p->first_matrix > m->n_part_matrices - p->n_matrices)
-    return annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "part %u has more matrices than the manifest lists", part);
-  for (uint32_t i = 0; i < p->n_matrices; i++) {
-    uint32_t row = p->first_matrix + i;
-    annb_status s = check_part_matrix(store, &m->part_matrices[row], err);
-    if (s) return s;
-    store->lookup[first + i] = (uint64_t)m->part_matrices[row].matrix << 32 | row;
+  for (uint32_t row = p->first_matrix; row < p->first_matrix + p->n_matrices; row++) {
+    const annb_fmt_part_matrix *pm = &m->part_matrices[row];
+    if (pm->gene_order != ANNB_NONE)
+      return annb_fail(err, ANNB_EUNSUPPORTED, store->manifest_path, "matrix '%s' has a gene order, which this release cannot read",
+                       store->matrix_names[pm->matrix]);
+    store->lookup[row] = (uint64_t)pm->matrix << 32 | row;
   }
-  qsort(store->lookup + first, p->n_matrices, sizeof *store->lookup, by_value);
-  store->lookup_first[part + 1] = first + p->n_matrices;
+  if (p->n_matrices) qsort(store->lookup + p->first_matrix, p->n_matrices, sizeof *store->lookup, by_value);
   store->part_first[part + 1] = store->part_first[part] + p->n_rows;
   return ANNB_OK;
 }
@@ -74,9 +56,6 @@ static annb_status make_tables(annb_store *store, annb_error *err) {
   }
   for (uint32_t i = 0; !s && i < m->n_parts; i++) s = index_part(store, i, err);
   for (uint32_t i = 0; !s && i < m->n_segments; i++) store->segment_first[i + 1] = store->segment_first[i] + m->segments[i].n_rows;
-  if (!s && store->part_first[m->n_parts] != m->store.n_obs)
-    s = annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "states %llu rows, its parts have %llu", (unsigned long long)m->store.n_obs,
-                  (unsigned long long)store->part_first[m->n_parts]);
   return s;
 }
 
@@ -133,7 +112,6 @@ void annb_store_close(annb_store *store) {
   free(store->matrix_names);
   free(store->part_first);
   free(store->segment_first);
-  free(store->lookup_first);
   free(store->lookup);
   free(store->path);
   free(store->manifest_path);

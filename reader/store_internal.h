@@ -1,6 +1,8 @@
-/* Inside of an open store. Everything is written once while opening, but the files opened later: each has an atomic pointer that goes from
- * NULL to the opened file once. Threads that race open it twice, one of them publishes, the other closes its own again: so no lock is ever
- * held and a forked child finds nothing half done. */
+/* Inside of an open store.
+ *
+ * The manifest was validated when it was loaded: its references, sums and ranges hold. Everything is written once while opening, but
+ * the files opened later: each has an atomic pointer that goes from NULL to the opened file once. Threads that race open it twice,
+ * one of them publishes, the other closes its own again: so no lock is ever held and a forked child finds nothing half done. */
 #ifndef ANNB_READER_STORE_INTERNAL_H
 #define ANNB_READER_STORE_INTERNAL_H
 
@@ -26,8 +28,7 @@ struct annb_store {
   char **matrix_names;
   uint64_t *part_first;    /* n_parts + 1: store row of each part's row 0 */
   uint64_t *segment_first; /* n_segments + 1: running sum of rows over the whole table */
-  uint32_t *lookup_first;  /* n_parts + 1: each part's range in `lookup` */
-  uint64_t *lookup;        /* matrix << 32 | part-matrix row, ascending in each part's range */
+  uint64_t *lookup;        /* the part-matrix table as matrix << 32 | row, ascending in each part's range */
   annb_segment_slot *segments; /* by row of the segment table */
   annb_columns_slot *columns;  /* by part */
   annb_path_slot *paths;       /* by object: of sidecars and restore files */
