@@ -66,6 +66,11 @@ annb_status annb_io_file_size(const char *path, uint64_t *size, annb_error *err)
   return s;
 }
 
+bool annb_io_same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 annb_status annb_io_mkdir(const char *path, bool *made, annb_error *err) {
   *made = mkdir(path, 0777) == 0;
   if (*made) return ANNB_OK;
