@@ -493,7 +493,10 @@ def test_reader_went_away(args, store):
 
 
 def test_progress_on_a_terminal(big, tmp_path):
-    ours, theirs = pty.openpty()
+    try:
+        ours, theirs = pty.openpty()
+    except OSError:
+        pytest.skip("there are no pseudo-terminals here")
     with subprocess.Popen([CLI, "pack", big, "-o", tmp_path / "s"], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL) as p:
         os.close(theirs)
         text = b""
