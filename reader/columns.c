@@ -36,14 +36,10 @@ void annb_part_columns_close(annb_part_columns *columns) {
 /* ---- opening: once per part ---- */
 
 static annb_status check_column(const annb_fmt_part *part, const annb_column *c, annb_error *err) {
-  const char *path = c->arrays->path;
   uint64_t rows = c->row.axis == ANNB_AXIS_OBS ? part->n_rows : part->n_vars;
-  if (c->row.axis != ANNB_AXIS_NONE && c->row.length != rows)
-    return annb_fail(err, ANNB_ECORRUPT, path, "column '%s' has %llu rows, its axis %llu", c->name, (unsigned long long)c->row.length,
-                     (unsigned long long)rows);
-  if (c->categories && c->categories->row.kind == ANNB_COLUMN_CATEGORICAL)
-    return annb_fail(err, ANNB_ECORRUPT, path, "column '%s' has categories that are categorical themselves", c->name);
-  return ANNB_OK;
+  if (c->row.axis == ANNB_AXIS_NONE || c->row.length == rows) return ANNB_OK;
+  return annb_fail(err, ANNB_ECORRUPT, c->arrays->path, "column '%s' has %llu rows, its axis %llu", c->name,
+                   (unsigned long long)c->row.length, (unsigned long long)rows);
 }
 
 static void fill_column(annb_part_columns *columns, uint32_t i, char *name) {
@@ -58,27 +54,24 @@ static void fill_column(annb_part_columns *columns, uint32_t i, char *name) {
 }
 
 /* One axis of `order`: its index, then the others as they stand. */
-static annb_status order_axis(annb_part_columns *columns, annb_axis axis, annb_error *err) {
+static void order_axis(annb_part_columns *columns, annb_axis axis) {
   uint32_t n = (uint32_t)columns->arrays->n_columns, at = columns->start[axis];
-  uint32_t n_index = 0;
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < n; i++) {
       const annb_column *c = &columns->all[i];
       bool is_index = c->row.flags & ANNB_COLUMN_INDEX;
-      if (c->row.axis != axis || is_index != (pass == 0)) continue;
-      columns->order[at++] = c;
-      n_index += is_index;
+      if (c->row.axis == axis && is_index == (pass == 0)) columns->order[at++] = c;
     }
   }
   columns->start[axis + 1] = at;
-  if (n_index > 1) return annb_fail(err, ANNB_ECORRUPT, columns->arrays->path, "has %u index columns for one axis", n_index);
-  return ANNB_OK;
 }
 
 /* `names` has room for every name and its terminating zero. */
 static annb_status allocate_columns(annb_part_columns *columns, annb_error *err) {
   uint64_t n = columns->arrays->n_columns, length = 0;
   for (uint32_t i = 0; i < n; i++) length += (uint64_t)annb_arrays_column(columns->arrays, i).name_length + 1;
+  if (length > columns->arrays->map.size) /* names that share their bytes would ask for more memory than the file is worth */
+    return annb_fail(err, ANNB_ECORRUPT, columns->arrays->path, "states names of %llu bytes", (unsigned long long)length);
   columns->names = malloc(length ? (size_t)length : 1);
   columns->all = calloc(n ? (size_t)n : 1, sizeof *columns->all);
   columns->order = calloc(n ? (size_t)n : 1, sizeof *columns->order);
@@ -95,8 +88,8 @@ static annb_status fill_columns(annb_part_columns *columns, const annb_fmt_part 
     name += (size_t)columns->all[i].row.name_length + 1;
   }
   for (uint32_t i = 0; !s && i < n; i++) s = check_column(part, &columns->all[i], err);
-  if (!s) s = order_axis(columns, ANNB_AXIS_OBS, err);
-  if (!s) s = order_axis(columns, ANNB_AXIS_VAR, err);
+  order_axis(columns, ANNB_AXIS_OBS);
+  order_axis(columns, ANNB_AXIS_VAR);
   return s;
 }
 
@@ -168,7 +161,7 @@ annb_status annb_part_find_column(const annb_store *store, uint32_t part, annb_a
   if (s) return s;
   for (uint32_t i = columns->start[axis]; name && i < columns->start[axis + 1]; i++) {
     const annb_column *c = columns->order[i];
-    if (strlen(name) != c->row.name_length || memcmp(c->name, name, c->row.name_length)) continue;
+    if (strcmp(c->name, name)) continue;
     *column = c;
     return ANNB_OK;
   }

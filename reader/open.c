@@ -50,6 +50,10 @@ static annb_status index_part(annb_store *store, uint32_t part, annb_error *err)
 static annb_status make_tables(annb_store *store, annb_error *err) {
   const annb_manifest *m = &store->manifest;
   annb_status s = allocate_tables(store, err);
+  uint64_t names = 0;
+  for (uint32_t i = 0; i < m->n_matrices; i++) names += m->matrices[i].name_length;
+  if (!s && names > m->file_size) /* names that share their bytes would ask for more memory than the file is worth */
+    s = annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "states names of %llu bytes", (unsigned long long)names);
   for (uint32_t i = 0; !s && i < m->n_matrices; i++) {
     store->matrix_names[i] = annb_manifest_matrix_name(m, i);
     if (!store->matrix_names[i]) s = annb_fail_memory(err);

@@ -2,13 +2,13 @@
 
 #include "../store/io.h"
 
-#include <check.h>
+#include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
-
-static void ok(annb_status s, const annb_error *err) { ck_assert_msg(s == ANNB_OK, "%s", err->message); }
 
 static void *allocate(size_t n) {
   void *p = malloc(n ? n : 1);
@@ -99,9 +99,9 @@ static void add_matrix(annb_txn *txn, const maker_matrix *m, uint32_t part, uint
                                         .segment_rows = m->segment_rows,
                                         .block_rows = m->block_rows,
                                         .tag = {(uint8_t)(part + 1), (uint8_t)(part >> 8), (uint8_t)matrix}};
-  ok(annb_matrix_writer_open(txn, &options, &writer, &err), &err);
-  ok(annb_matrix_writer_append(writer, x->n_rows, x->indptr, x->indices, x->values, &err), &err);
-  ok(annb_matrix_writer_close(writer, part, matrix, NULL, &err), &err);
+  OK(annb_matrix_writer_open(txn, &options, &writer, &err));
+  OK(annb_matrix_writer_append(writer, x->n_rows, x->indptr, x->indices, x->values, &err));
+  OK(annb_matrix_writer_close(writer, part, matrix, NULL, &err));
 }
 
 static uint32_t add_sidecar(annb_txn *txn, uint32_t part) {
@@ -109,10 +109,10 @@ static uint32_t add_sidecar(annb_txn *txn, uint32_t part) {
   const char *path;
   char text[32];
   uint32_t object;
-  ok(annb_txn_temp_path(txn, &path, &err), &err);
+  OK(annb_txn_temp_path(txn, &path, &err));
   snprintf(text, sizeof text, "sidecar of part %u", part);
   maker_write_file(path, text, strlen(text));
-  ok(annb_txn_add_file(txn, path, ANNB_OBJECT_SIDECAR, &object, &err), &err);
+  OK(annb_txn_add_file(txn, path, ANNB_OBJECT_SIDECAR, &object, &err));
   return object;
 }
 
@@ -120,12 +120,12 @@ uint64_t maker_store(const maker_spec *spec) {
   annb_error err = {0};
   annb_txn *txn;
   uint64_t generation;
-  ok(annb_txn_begin(spec->path, spec->mode, &txn, &err), &err);
+  OK(annb_txn_begin(spec->path, spec->mode, &txn, &err));
   for (uint32_t i = 0; i < spec->n_matrices; i++) {
     const maker_matrix *m = &spec->matrices[i];
     annb_matrix_spec row = {m->name, m->n_cols, m->axes ? m->axes : ANNB_OBS_VAR, m->dtype, m->absent};
     uint32_t matrix;
-    ok(annb_txn_add_matrix(txn, &row, &matrix, &err), &err);
+    OK(annb_txn_add_matrix(txn, &row, &matrix, &err));
     ck_assert_uint_eq(matrix, i);
   }
   for (uint32_t p = 0; p < spec->n_parts; p++) {
@@ -133,10 +133,10 @@ uint64_t maker_store(const maker_spec *spec) {
     uint32_t part;
     if (spec->columns) row.columns = spec->columns(txn, p, spec->user);
     if (spec->sidecars) row.sidecar = add_sidecar(txn, p);
-    ok(annb_txn_add_part(txn, &row, &part, &err), &err);
+    OK(annb_txn_add_part(txn, &row, &part, &err));
     for (uint32_t i = 0; i < spec->n_matrices; i++) add_matrix(txn, &spec->matrices[i], part, i);
   }
-  ok(annb_txn_commit(txn, &generation, &err), &err);
+  OK(annb_txn_commit(txn, &generation, &err));
   return generation;
 }
 
@@ -152,6 +152,61 @@ uint64_t maker_simple(const char *path, annb_txn_mode mode, const maker_csr *x, 
                                    .n_matrices = 1});
 }
 
+/* ---- comparing ---- */
+
+double maker_number(const void *values, annb_dtype dtype, uint64_t i) {
+  switch (dtype) {
+  case ANNB_BOOL:
+  case ANNB_U8: return ((const uint8_t *)values)[i];
+  case ANNB_I8: return ((const int8_t *)values)[i];
+  case ANNB_I16: return ((const int16_t *)values)[i];
+  case ANNB_U16: return ((const uint16_t *)values)[i];
+  case ANNB_I32: return ((const int32_t *)values)[i];
+  case ANNB_U32: return ((const uint32_t *)values)[i];
+  case ANNB_I64: return (double)((const int64_t *)values)[i];
+  case ANNB_U64: return (double)((const uint64_t *)values)[i];
+  case ANNB_F32: return (double)((const float *)values)[i];
+  case ANNB_F64: return ((const double *)values)[i];
+  case ANNB_F16: break;
+  }
+  unsigned h = ((const uint16_t *)values)[i];
+  return h < 0x400 ? ldexp(h, -24) : ldexp(1024 + (h & 1023), (int)(h >> 10) - 25); /* positive only */
+}
+
+annb_status maker_read_row(const annb_store *store, annb_context *context, const maker_csr *x, uint64_t row, uint64_t expected, bool *equal,
+                           annb_error *err) {
+  int64_t indptr[2];
+  int32_t indices[4096];
+  uint8_t values[4096 * 8];
+  annb_status s = annb_fetch_csr(store, context, 0, &row, 1, NULL, indptr, indices, values, 4096, err);
+  if (s) return s;
+  uint64_t first = x->indptr[expected], n = x->indptr[expected + 1] - first;
+  size_t size = annb_dtype_size(x->dtype);
+  *equal = (uint64_t)indptr[1] == n && (!n || (!memcmp(indices, x->indices + first, n * sizeof *x->indices) &&
+                                               !memcmp(values, x->values + first * size, n * size)));
+  return ANNB_OK;
+}
+
+size_t maker_awkward_rows(uint64_t n_rows, uint64_t *rows) {
+  size_t n = 0;
+  uint64_t state = n_rows;
+  for (uint64_t i = 0; i < n_rows; i++) rows[n++] = i;
+  for (uint64_t i = 0; n_rows && i < 2 * n_rows; i++) rows[n++] = maker_next(&state) % n_rows;
+  for (uint64_t i = 0; n_rows && i < 5; i++) rows[n++] = n_rows - 1;
+  return n;
+}
+
+uint8_t *maker_guarded(size_t n) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (n + page - 1) / page * page;
+  int fd = open("/dev/zero", O_RDWR);
+  uint8_t *p = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  ck_assert(p != MAP_FAILED);
+  close(fd);
+  ck_assert_int_eq(mprotect(p + body, page, PROT_NONE), 0);
+  memset(p, 0xA5, body);
+  return p + body - n;
+}
+
 /* ---- files ---- */
 
 void maker_tmpdir(char path[256]) {
@@ -165,12 +220,12 @@ void maker_remove(const char *path) {
   char **names;
   size_t n;
   annb_path_kind kind;
-  ok(annb_io_kind(path, &kind, &err), &err);
+  OK(annb_io_kind(path, &kind, &err));
   if (kind != ANNB_PATH_DIR) {
     unlink(path);
     return;
   }
-  ok(annb_io_list(path, &names, &n, &err), &err);
+  OK(annb_io_list(path, &names, &n, &err));
   for (size_t i = 0; i < n; i++) {
     char *inner = annb_io_join(path, names[i]);
     maker_remove(inner);
@@ -190,7 +245,7 @@ char *maker_object(const char *store, const char *suffix, size_t i) {
   annb_error err = {0};
   char **names, *found = NULL, *dir = annb_io_join(store, "objects");
   size_t n;
-  ok(annb_io_list(dir, &names, &n, &err), &err);
+  OK(annb_io_list(dir, &names, &n, &err));
   for (size_t k = 0; k < n && !found; k++) {
     size_t length = strlen(names[k]), tail = strlen(suffix);
     if (length > tail && !strcmp(names[k] + length - tail, suffix) && i-- == 0) found = annb_io_join(dir, names[k]);

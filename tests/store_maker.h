@@ -3,6 +3,19 @@
 #define ANNB_TESTS_STORE_MAKER_H
 
 #include <annblock/annblock.h>
+#include <check.h>
+
+/* These need an annb_error `err` in scope. */
+#define OK(call)                                                                                     \
+  do {                                                                                               \
+    annb_status status_ = (call);                                                                    \
+    ck_assert_msg(status_ == ANNB_OK, "%s: %s", #call, err.message);                                 \
+  } while (0)
+#define FAILS(call, code)                                                                            \
+  do {                                                                                               \
+    annb_status status_ = (call);                                                                    \
+    ck_assert_msg(status_ == (code), "%s: %s: %s", #call, annb_status_name(status_), err.message);   \
+  } while (0)
 
 typedef struct maker_csr {
   uint64_t n_rows, n_cols;
@@ -53,6 +66,17 @@ uint64_t maker_store(const maker_spec *spec);
 
 /* One part, one matrix "X" of the csr's dtype. */
 uint64_t maker_simple(const char *path, annb_txn_mode mode, const maker_csr *x, uint64_t segment_rows, uint32_t block_rows);
+
+/* The number at position i of values of any dtype, as a double. */
+double maker_number(const void *values, annb_dtype dtype, uint64_t i);
+/* Fetch one row (up to 4096 elements) of matrix 0 with default options; *equal: it is the csr's row `expected`, bit by bit. */
+annb_status maker_read_row(const annb_store *store, annb_context *context, const maker_csr *x, uint64_t row, uint64_t expected, bool *equal,
+                           annb_error *err);
+
+/* All rows in order, then rows at random with repeats, then the last again: 3 n_rows + 5 of them (0 for no rows). */
+size_t maker_awkward_rows(uint64_t n_rows, uint64_t *rows);
+/* `n` bytes, all 0xA5, that end where the memory ends: one byte more is a crash. Never freed. */
+uint8_t *maker_guarded(size_t n);
 
 /* A fresh directory, and it with all that is in it removed. */
 void maker_tmpdir(char path[256]);

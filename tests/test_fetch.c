@@ -1,13 +1,9 @@
 /* Fetching rows: every value compared with the matrix that was written, whatever the options, and awkward requests. */
 #include "store_maker.h"
 
-#include <check.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static char dir[256];
 static annb_context *context;
@@ -22,13 +18,6 @@ static void teardown(void) {
   annb_context_close(context);
   maker_remove(dir);
 }
-
-#define OK(call)                                                          \
-  do {                                                                    \
-    annb_status status_ = (call);                                         \
-    ck_assert_msg(status_ == ANNB_OK, "%s: %s", #call, err.message);      \
-  } while (0)
-#define FAILS(call, code) ck_assert_int_eq((call), (code))
 
 static annb_store *open_store(const char *name) {
   annb_store *store;
@@ -51,25 +40,6 @@ static void *room(size_t n) {
 }
 
 /* ---- what is expected, written plainly ---- */
-
-static double number_at(const void *values, annb_dtype dtype, uint64_t i) {
-  switch (dtype) {
-  case ANNB_BOOL:
-  case ANNB_U8: return ((const uint8_t *)values)[i];
-  case ANNB_I8: return ((const int8_t *)values)[i];
-  case ANNB_I16: return ((const int16_t *)values)[i];
-  case ANNB_U16: return ((const uint16_t *)values)[i];
-  case ANNB_I32: return ((const int32_t *)values)[i];
-  case ANNB_U32: return ((const uint32_t *)values)[i];
-  case ANNB_I64: return (double)((const int64_t *)values)[i];
-  case ANNB_U64: return (double)((const uint64_t *)values)[i];
-  case ANNB_F32: return (double)((const float *)values)[i];
-  case ANNB_F64: return ((const double *)values)[i];
-  case ANNB_F16: break;
-  }
-  unsigned h = ((const uint16_t *)values)[i];
-  return h < 0x400 ? ldexp(h, -24) : ldexp(1024 + (h & 1023), (int)(h >> 10) - 25); /* positive only */
-}
 
 static int64_t index_at(const void *indices, bool wide, uint64_t i) {
   return wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
@@ -118,7 +88,7 @@ static void check_batch(const batch *b, const maker_csr *x, const uint64_t *rows
     expected_order(x, rows[i], o && o->sort_indices, order);
     for (uint64_t k = 0; k < nnz; k++) {
       ck_assert_int_eq(index_at(b->indices, o && o->index64, at + k), x->indices[order[k]]);
-      ck_assert(number_at(b->values, dtype, at + k) == number_at(x->values, x->dtype, order[k]));
+      ck_assert(maker_number(b->values, dtype, at + k) == maker_number(x->values, x->dtype, order[k]));
     }
   }
   free(order);
@@ -133,16 +103,6 @@ static void fetch_and_check(const annb_store *store, const maker_csr *x, const u
   }
 }
 
-/* All rows in order, then a list with repeats and jumps. */
-static size_t awkward_rows(uint64_t n_rows, uint64_t *rows) {
-  size_t n = 0;
-  uint64_t state = n_rows;
-  for (uint64_t i = 0; i < n_rows; i++) rows[n++] = i;
-  for (uint64_t i = 0; n_rows && i < 2 * n_rows; i++) rows[n++] = maker_next(&state) % n_rows;
-  for (uint64_t i = 0; n_rows && i < 5; i++) rows[n++] = n_rows - 1;
-  return n;
-}
-
 /* ---- CSR ---- */
 
 START_TEST(every_dtype) {
@@ -151,7 +111,7 @@ START_TEST(every_dtype) {
   for (int order = MAKER_SORTED; order <= MAKER_REPEATS; order++) {
     maker_csr x = maker_random((uint64_t)_i, 300, 60, 12, dtype, order);
     annb_store *store = simple(&x, 77, 16);
-    size_t n = awkward_rows(300, rows);
+    size_t n = maker_awkward_rows(300, rows);
     fetch_and_check(store, &x, rows, n, NULL);
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.sort_indices = true});
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.index64 = true, .sort_indices = true});
@@ -166,9 +126,9 @@ START_TEST(every_conversion) {
   uint64_t rows[40 * 4];
   maker_csr x = maker_random((uint64_t)_i, 40, 50, 10, from, MAKER_REPEATS);
   for (uint64_t i = 0; i < x.indptr[40]; i++) /* 0 and 1 are exact everywhere */
-    if (number_at(x.values, from, i) > 1) memset(x.values + i * annb_dtype_size(from), 0, annb_dtype_size(from));
+    if (maker_number(x.values, from, i) > 1) memset(x.values + i * annb_dtype_size(from), 0, annb_dtype_size(from));
   annb_store *store = simple(&x, 0, 0);
-  size_t n = awkward_rows(40, rows);
+  size_t n = maker_awkward_rows(40, rows);
   for (int to = ANNB_BOOL; to <= ANNB_F64; to++) {
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.dtype = (annb_dtype)to});
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.dtype = (annb_dtype)to, .index64 = true, .sort_indices = true});
@@ -349,7 +309,7 @@ START_TEST(counts) {
   annb_store *store = simple(&x, 256, 8);
   uint64_t rows[2400], total, sum = 0;
   uint32_t nnz[2400];
-  size_t n = awkward_rows(600, rows);
+  size_t n = maker_awkward_rows(600, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, nnz, &total, &err));
   for (size_t i = 0; i < n; i++) {
     ck_assert_uint_eq(nnz[i], x.indptr[rows[i] + 1] - x.indptr[rows[i]]);
@@ -364,33 +324,16 @@ END_TEST
 
 /* ---- capacity ---- */
 
-/* `n` bytes that end where the memory ends: one byte more is a crash. */
-static uint8_t *guarded(size_t n, void **base, size_t *mapped) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (n + page - 1) / page * page;
-  *mapped = body + page;
-  int fd = fileno(tmpfile());
-  ck_assert_int_eq(ftruncate(fd, (off_t)*mapped), 0);
-  uint8_t *p = mmap(NULL, *mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  ck_assert(p != MAP_FAILED);
-  ck_assert_int_eq(mprotect(p + body, page, PROT_NONE), 0);
-  memset(p, 0xA5, body);
-  *base = p;
-  return p + body - n;
-}
-
 static void fetch_guarded(const annb_store *store, const maker_csr *x, const uint64_t *rows, size_t n, const annb_fetch_options *o,
                           uint64_t total) {
-  size_t index_size = o->index64 ? 8 : 4, value_size = annb_dtype_size(o->dtype), mapped[3];
-  void *base[3];
-  batch b = {(int64_t *)(void *)guarded((n + 1) * 8, &base[0], &mapped[0]), guarded(total * index_size, &base[1], &mapped[1]),
-             guarded(total * value_size, &base[2], &mapped[2])};
+  size_t index_size = o->index64 ? 8 : 4, value_size = annb_dtype_size(o->dtype);
+  batch b = {(int64_t *)(void *)maker_guarded((n + 1) * 8), maker_guarded(total * index_size), maker_guarded(total * value_size)};
   uint8_t *indices = b.indices, *values = b.values;
   FAILS(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, total - 1, &err), ANNB_ECAPACITY);
   for (size_t i = 0; i < total * index_size; i++) ck_assert_uint_eq(indices[i], 0xA5);
   for (size_t i = 0; i < total * value_size; i++) ck_assert_uint_eq(values[i], 0xA5);
   OK(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, total, &err));
   check_batch(&b, x, rows, n, o);
-  for (int i = 0; i < 3; i++) munmap(base[i], mapped[i]);
 }
 
 START_TEST(capacity_is_exact) {
@@ -398,7 +341,7 @@ START_TEST(capacity_is_exact) {
   maker_csr x = maker_random(5, 50, 700, 300, ANNB_F32, MAKER_SHUFFLED);
   annb_store *store = simple(&x, 20, 4);
   uint64_t rows[200], total;
-  size_t n = awkward_rows(50, rows);
+  size_t n = maker_awkward_rows(50, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &total, &err));
   for (int k = 0; k < 16; k++) {
     annb_fetch_options o = {.dtype = dtypes[k % 4], .index64 = k & 4, .sort_indices = k & 8};
@@ -414,7 +357,7 @@ START_TEST(unaligned_arrays) {
   maker_csr x = maker_random(6, 20, 50, 20, ANNB_F64, MAKER_SHUFFLED);
   annb_store *store = simple(&x, 0, 0);
   uint64_t rows[80], total;
-  size_t n = awkward_rows(20, rows);
+  size_t n = maker_awkward_rows(20, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &total, &err));
   uint8_t *indices = room(total * 4 + 1000), *values = room(total * 8 + 2000);
   batch b = {room((n + 1) * 8), room(total * 4), room(total * 8)};
@@ -516,144 +459,6 @@ START_TEST(part_with_wider_values) {
 }
 END_TEST
 
-/* ---- dense ---- */
-
-static void check_dense(const maker_csr *x, const uint64_t *rows, size_t n, const void *dense, annb_dtype dtype, uint64_t stride) {
-  double *expected = room(x->n_cols * 8);
-  for (size_t i = 0; i < n; i++) {
-    memset(expected, 0, x->n_cols * 8);
-    for (uint64_t k = x->indptr[rows[i]]; k < x->indptr[rows[i] + 1]; k++) {
-      double value = number_at(x->values, x->dtype, k), *sum = &expected[x->indices[k]];
-      *sum = dtype == ANNB_BOOL ? (double)(*sum != 0 || value != 0) : *sum + value;
-    }
-    for (uint64_t c = 0; c < x->n_cols; c++) ck_assert(number_at(dense, dtype, i * stride + c) == expected[c]);
-    for (uint64_t c = x->n_cols; c < stride && i + 1 < n; c++) ck_assert(number_at(dense, dtype, i * stride + c) == 0);
-  }
-  free(expected);
-}
-
-START_TEST(dense_rows) {
-  annb_dtype from = (annb_dtype)_i;
-  uint64_t rows[50 * 4];
-  for (int order = MAKER_SORTED; order <= MAKER_REPEATS; order++) {
-    maker_csr x = maker_random((uint64_t)_i, 50, 33, 12, from, order);
-    annb_store *store = simple(&x, 11, 2);
-    size_t n = awkward_rows(50, rows);
-    uint8_t *dense = room(n * 40 * 8);
-    for (int to = ANNB_I8; to <= ANNB_F64; to++) {
-      annb_fetch_options o = {.dtype = (annb_dtype)to};
-      size_t size = annb_dtype_size(o.dtype);
-      memset(dense, 0xFF, n * 40 * 8);
-      OK(annb_fetch_dense(store, context, 0, rows, n, &o, dense, 0, n * 33 * size, &err));
-      check_dense(&x, rows, n, dense, o.dtype, 33);
-      ck_assert_uint_eq(dense[n * 33 * size], 0xFF);
-      OK(annb_fetch_dense(store, context, 0, rows, n, &o, dense, 40, ((n - 1) * 40 + 33) * size, &err));
-      check_dense(&x, rows, n, dense, o.dtype, 40);
-    }
-    OK(annb_fetch_dense(store, context, 0, rows, n, NULL, dense, 0, n * 40 * 8, &err));
-    check_dense(&x, rows, n, dense, from, 33);
-    for (size_t i = n * 33 * annb_dtype_size(from); i < n * 40 * 8; i++) ck_assert_uint_eq(dense[i], 0);
-    free(dense);
-    annb_store_close(store);
-    maker_free(&x);
-  }
-}
-END_TEST
-
-START_TEST(dense_room) {
-  maker_csr x = maker_random(2, 10, 12, 5, ANNB_I16, MAKER_SHUFFLED);
-  annb_store *store = simple(&x, 0, 0);
-  uint64_t rows[] = {9, 3, 3};
-  size_t need = 3 * 12 * 2, mapped;
-  void *base;
-  uint8_t *dense = guarded(need, &base, &mapped);
-  FAILS(annb_fetch_dense(store, context, 0, rows, 3, NULL, dense, 0, need - 1, &err), ANNB_ECAPACITY);
-  for (size_t i = 0; i < need; i++) ck_assert_uint_eq(dense[i], 0xA5);
-  OK(annb_fetch_dense(store, context, 0, rows, 3, NULL, dense, 0, need, &err));
-  check_dense(&x, rows, 3, dense, ANNB_I16, 12);
-  FAILS(annb_fetch_dense(store, context, 0, rows, 3, NULL, dense, UINT64_MAX, need, &err), ANNB_ECAPACITY);
-  FAILS(annb_fetch_dense(store, context, 0, rows, 3, NULL, dense, UINT64_MAX / 4 + 1, need, &err), ANNB_ECAPACITY);
-  munmap(base, mapped);
-  annb_store_close(store);
-  maker_free(&x);
-}
-END_TEST
-
-/* Sums of repeats in the delivered dtype; single values keep their bits. */
-START_TEST(dense_repeats) {
-  static const uint64_t indptr[] = {0, 6};
-  static const uint32_t indices[] = {2, 0, 2, 1, 2, 3};
-  static const int8_t values[] = {100, 5, 100, -7, 100, 0};
-  maker_csr x = maker_from(1, 4, ANNB_I8, indptr, indices, values);
-  annb_store *store = simple(&x, 0, 0);
-  uint64_t row = 0;
-  int8_t small[4];
-  int16_t large[4];
-  OK(annb_fetch_dense(store, context, 0, &row, 1, NULL, small, 0, sizeof small, &err));
-  ck_assert(small[0] == 5 && small[1] == -7 && small[2] == 44 && small[3] == 0); /* 300 - 256 */
-  OK(annb_fetch_dense(store, context, 0, &row, 1, &(annb_fetch_options){.dtype = ANNB_I16}, large, 0, sizeof large, &err));
-  ck_assert(large[2] == 300);
-  annb_store_close(store);
-  maker_free(&x);
-  static const uint32_t bits[] = {0x80000000, 0x7FC12345, 0, 0x80000000, 0x3F800000, 0x7F812345};
-  static const uint32_t columns[] = {3, 0, 1, 1, 1, 2};
-  x = maker_from(1, 4, ANNB_F32, indptr, columns, bits);
-  store = simple(&x, 0, 0);
-  uint32_t out[4];
-  static const uint32_t expected[] = {0x7FC12345, 0x3F800000, 0x7F812345, 0x80000000};
-  OK(annb_fetch_dense(store, context, 0, &row, 1, NULL, out, 0, sizeof out, &err));
-  ck_assert_mem_eq(out, expected, sizeof expected);
-  annb_store_close(store);
-  maker_free(&x);
-}
-END_TEST
-
-/* ---- parts without the matrix ---- */
-
-START_TEST(absent_matrices) {
-  static const uint64_t part_rows[] = {3, 2, 4};
-  maker_csr x[3], y[2];
-  for (int i = 0; i < 3; i++) x[i] = maker_random((uint64_t)i, part_rows[i], 6, 4, ANNB_U8, MAKER_SORTED);
-  y[0] = maker_random(7, 3, 6, 4, ANNB_U8, MAKER_SORTED);
-  y[1] = maker_random(8, 4, 6, 4, ANNB_U8, MAKER_SORTED);
-  const maker_csr *xs[] = {&x[0], &x[1], &x[2]}, *ys[] = {&y[0], NULL, &y[1]};
-  maker_matrix m[] = {{.name = "X", .dtype = ANNB_U8, .n_cols = 6, .parts = xs},
-                      {.name = "layers/zero", .dtype = ANNB_U8, .n_cols = 6, .absent = ANNB_ABSENT_ZERO, .form = ANNB_CSC, .parts = ys},
-                      {.name = "layers/error", .dtype = ANNB_U8, .n_cols = 6, .absent = ANNB_ABSENT_ERROR, .parts = ys}};
-  maker_store(&(maker_spec){
-      .path = maker_join(dir, "absent"), .n_vars = 6, .n_parts = 3, .part_rows = part_rows, .matrices = m, .n_matrices = 3});
-  annb_store *store = open_store("absent");
-  uint64_t rows[] = {8, 4, 0, 3, 5}, total;
-  uint32_t nnz[5], zero, error;
-  OK(annb_store_find_matrix(store, "layers/zero", &zero, &err));
-  OK(annb_store_find_matrix(store, "layers/error", &error, &err));
-  OK(annb_fetch_nnz(store, zero, rows, 5, nnz, &total, &err));
-  ck_assert(nnz[1] == 0 && nnz[3] == 0 && total == nnz[0] + nnz[2] + nnz[4]);
-  uint8_t dense[30];
-  memset(dense, 9, sizeof dense);
-  OK(annb_fetch_dense(store, context, zero, rows, 5, NULL, dense, 0, sizeof dense, &err));
-  check_dense(&y[1], (uint64_t[]){3}, 1, dense, ANNB_U8, 6);
-  check_dense(&y[0], (uint64_t[]){0}, 1, dense + 12, ANNB_U8, 6);
-  check_dense(&y[1], (uint64_t[]){0}, 1, dense + 24, ANNB_U8, 6);
-  for (int c = 0; c < 6; c++) ck_assert(dense[6 + c] == 0 && dense[18 + c] == 0);
-  batch b = fetch(store, zero, rows, 5, NULL, 0);
-  ck_assert(b.indptr[1] == b.indptr[2] && b.indptr[3] == b.indptr[4]);
-  free_batch(&b);
-  FAILS(annb_fetch_nnz(store, error, rows, 5, nnz, &total, &err), ANNB_ENOTFOUND);
-  ck_assert_int_eq(err.row, 4);
-  ck_assert_ptr_nonnull(strstr(err.message, "layers/error"));
-  FAILS(annb_fetch_dense(store, context, error, rows, 5, NULL, dense, 0, sizeof dense, &err), ANNB_ENOTFOUND);
-  OK(annb_fetch_dense(store, context, error, rows, 1, NULL, dense, 0, sizeof dense, &err));
-  annb_matrix_info info;
-  OK(annb_store_matrix(store, zero, &info, &err));
-  ck_assert_uint_eq(info.nnz, y[0].indptr[3] + y[1].indptr[4]);
-  ck_assert(info.form == ANNB_CSC && info.n_segments == 2 && info.n_rows == 9 && info.n_cols == 6 && info.dtype == ANNB_U8);
-  annb_store_close(store);
-  for (int i = 0; i < 3; i++) maker_free(&x[i]);
-  for (int i = 0; i < 2; i++) maker_free(&y[i]);
-}
-END_TEST
-
 int main(void) {
   Suite *suite = suite_create("fetch");
   TCase *tc = tcase_create("fetch");
@@ -673,10 +478,6 @@ int main(void) {
   tcase_add_test(tc, batch_over_31_bits);
   tcase_add_test(tc, lossy_values);
   tcase_add_test(tc, part_with_wider_values);
-  tcase_add_loop_test(tc, dense_rows, ANNB_BOOL, ANNB_F64 + 1);
-  tcase_add_test(tc, dense_room);
-  tcase_add_test(tc, dense_repeats);
-  tcase_add_test(tc, absent_matrices);
   suite_add_tcase(suite, tc);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
