@@ -117,6 +117,7 @@ static annb_status write_rows(pack *p, annb_error *err) {
 static annb_status write_sidecar(pack *p, annb_error *err) {
   const annb_packed packed = {p->x.path, p->x.nnz, p->keep_indices, p->x.float_pointers};
   const char *sidecar, *restore;
+  annb_source_matrix_close_values(&p->x); /* the copier opens them with its own settings */
   annb_status s = report(p, "writing the sidecar", 0, 0, err);
   if (!s) s = annb_txn_temp_path(p->txn, &sidecar, err);
   if (!s) s = annb_txn_temp_path(p->txn, &restore, err);

@@ -2,20 +2,12 @@
 
 #include "../store/error.h"
 
+#include <annblock/annblock.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LEAST_CHUNK (UINT64_C(1) << 20)
 #define MOST_CHUNK (UINT64_C(32) << 20)
-
-static size_t size_of(annb_dtype dtype) {
-  switch (dtype) {
-    case ANNB_BOOL: case ANNB_I8: case ANNB_U8: return 1;
-    case ANNB_I16: case ANNB_U16: case ANNB_F16: return 2;
-    case ANNB_I32: case ANNB_U32: case ANNB_F32: return 4;
-    default: return 8;
-  }
-}
 
 annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err) {
   if (n <= r->room) return ANNB_OK;
@@ -160,7 +152,7 @@ annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options 
   if (!r) return annb_fail_memory(err);
   r->m = m;
   r->options = *options;
-  r->value_size = size_of(m->dtype);
+  r->value_size = annb_dtype_size(m->dtype);
   r->index_size = sizeof(uint32_t);
   if (m->form != ANNB_DENSE && H5Tget_size(m->indices.type) > r->index_size) r->index_size = H5Tget_size(m->indices.type);
   uint64_t bytes = options->memory / 8;

@@ -38,6 +38,8 @@ typedef struct annb_source_matrix {
 /* Open the matrix `name` ("X") of n_obs × n_vars. ANNB_EUNSUPPORTED when it is missing or of a kind that is not packed, ANNB_EINPUT when its
  * parts do not fit together. Elements are not looked at yet. */
 annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *source, const char *name, annb_error *err);
+/* The datasets alone: the description stays. */
+void annb_source_matrix_close_values(annb_source_matrix *m);
 void annb_source_matrix_close(annb_source_matrix *m);
 
 #endif

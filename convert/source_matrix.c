@@ -77,7 +77,8 @@ static annb_status check_shape(const annb_source_matrix *m, const annb_source *s
                       (unsigned long long)m->n_cols, (unsigned long long)n_obs, (unsigned long long)n_vars);
 }
 
-static annb_status open_dense(annb_source_matrix *m, const annb_source *source, annb_error *err) {
+static annb_status open_dense(annb_source_matrix *m, const annb_source *source, hid_t *object, annb_error *err) {
+  annb_h5_close(object); /* so that it can be opened with settings of its own */
   m->form = ANNB_DENSE;
   annb_status s = annb_values_open(&m->data, m->file, source->file, m->path, NULL, m->path, source->memory, err);
   if (s) return s;
@@ -185,16 +186,20 @@ annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *so
     s = annb_h5_fail(err, ANNB_EUNSUPPORTED, source->path, NULL, "%s is missing; this release packs files with an %s", name, name);
   if (!s) s = resolve(m, source->file, err);
   if (!s) s = check_own(m, source->file, source->file, m->path, err);
-  if (!s) s = H5Iget_type(object) == H5I_GROUP ? open_sparse(m, source, object, err) : open_dense(m, source, err);
+  if (!s) s = H5Iget_type(object) == H5I_GROUP ? open_sparse(m, source, object, err) : open_dense(m, source, &object, err);
   annb_h5_close(&object);
   if (s) annb_source_matrix_close(m);
   return s;
 }
 
-void annb_source_matrix_close(annb_source_matrix *m) {
+void annb_source_matrix_close_values(annb_source_matrix *m) {
   annb_values_close(&m->data);
   annb_values_close(&m->indices);
   annb_values_close(&m->indptr);
+}
+
+void annb_source_matrix_close(annb_source_matrix *m) {
+  annb_source_matrix_close_values(m);
   annb_h5_close(&m->memory_type);
   free(m->path);
   m->path = NULL;

@@ -92,16 +92,16 @@ annb_status annb_values_adopt(annb_values *v, const char *file, hid_t dataset, c
   return s;
 }
 
-/* With a cache that holds a chunk, so that a chunk at the border of two pieces is decompressed once. */
-static hid_t open_with_cache(hid_t parent, const char *name, uint64_t cache) {
+/* With a cache that holds a chunk, so that a chunk at the border of two pieces is decompressed once; and raw data in other files is
+ * looked for beside the source, not in the current directory. */
+static annb_status reopen(annb_values *v, hid_t parent, const char *name, uint64_t cache, annb_error *err) {
   hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
   if (cache > DEFAULT_CACHE) H5Pset_chunk_cache(access, 521, cache, 1.0);
-  /* raw and virtual data in other files are found beside the source, not in the current directory */
   H5Pset_efile_prefix(access, "${ORIGIN}");
-  H5Pset_virtual_prefix(access, "${ORIGIN}");
-  hid_t dataset = H5Dopen2(parent, name, access);
+  annb_h5_close(&v->dataset); /* both are fixed by the first opening */
+  v->dataset = H5Dopen2(parent, name, access);
   annb_h5_close(&access);
-  return dataset;
+  return v->dataset < 0 ? annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "cannot be opened") : ANNB_OK;
 }
 
 annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, const char *name, const char *field, const char *object,
@@ -109,22 +109,18 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   *v = (annb_values)ANNB_VALUES_NONE;
   H5O_info_t info;
   if (!annb_h5_exists(parent, name)) return annb_h5_fail(err, ANNB_EINPUT, file, object, "is missing");
-  if (H5Oget_info_by_name(parent, name, &info, H5P_DEFAULT) < 0 || info.type != H5O_TYPE_DATASET)
-    return annb_h5_fail(err, ANNB_EINPUT, file, object, "is not a dataset");
-  hid_t dataset = open_with_cache(parent, name, 0);
-  if (dataset < 0) return annb_h5_fail(err, ANNB_EINPUT, file, object, "cannot be opened");
+  bool known = H5Oget_info_by_name(parent, name, &info, H5P_DEFAULT) >= 0;
+  if (known && info.type != H5O_TYPE_DATASET) return annb_h5_fail(err, ANNB_EINPUT, file, object, "is not a dataset");
+  hid_t dataset = known ? H5Dopen2(parent, name, H5P_DEFAULT) : -1;
+  if (dataset < 0) return annb_h5_fail(err, ANNB_EINPUT, file, object, "cannot be opened: it is damaged, or was written by a newer HDF5 than this one");
   annb_status s = annb_values_adopt(v, file, dataset, field, object, memory, err);
   if (s) return s;
   bool filtered;
   hid_t creation = H5Dget_create_plist(v->dataset);
   uint64_t bytes = chunk_bytes(v, creation, &filtered);
+  if ((filtered && bytes > DEFAULT_CACHE) || H5Pget_external_count(creation) > 0) s = reopen(v, parent, name, filtered ? bytes : 0, err);
   annb_h5_close(&creation);
-  if (!filtered || bytes <= DEFAULT_CACHE) return ANNB_OK;
-  annb_h5_close(&v->dataset); /* the cache is fixed by the first opening */
-  v->dataset = open_with_cache(parent, name, bytes);
-  if (v->dataset >= 0) return ANNB_OK;
-  s = annb_h5_fail(err, ANNB_EINPUT, file, object, "cannot be opened");
-  annb_values_close(v);
+  if (s) annb_values_close(v);
   return s;
 }
 
@@ -165,11 +161,13 @@ static herr_t read_selection(const annb_values *v, hid_t memory_type, hid_t tran
     r = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
   }
   if (r >= 0) r = H5Dread(v->dataset, type, memory, space, transfer, out);
+  hid_t causes = r < 0 ? H5Eget_current_stack() : -1; /* closing would clear them */
   if (v->rank > 0) {
     annb_h5_close(&space);
     annb_h5_close(&memory);
   }
   if (v->field) annb_h5_close(&type);
+  if (causes >= 0) H5Eset_current_stack(causes);
   return r;
 }
 
@@ -180,7 +178,7 @@ static annb_status check_rows(const annb_values *v, uint64_t first, uint64_t n, 
 }
 
 static annb_status read_failed(const annb_values *v, uint64_t first, uint64_t n, annb_error *err) {
-  return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "values %llu to %llu cannot be read: the file is damaged", (unsigned long long)first,
+  return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "values %llu to %llu cannot be read: the file is damaged or incomplete", (unsigned long long)first,
                       (unsigned long long)(first + n - 1));
 }
 
