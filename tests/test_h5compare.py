@@ -74,6 +74,10 @@ CHANGES = {
 }
 
 
+# The order in which links were made is compared here only: convert-check is about what a reader of the file can tell by name.
+ONLY_HERE = {"creation_order"}
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_change_is_seen(name, tmp_path):
     path, change = CHANGES[name]
@@ -84,6 +88,8 @@ def test_change_is_seen(name, tmp_path):
         change(f)
     found = differences(a, b)
     assert found and all(line.startswith(path) for line in found), found
+    if name in ONLY_HERE:
+        return
     result = run("convert-check", a, b)
     assert result.code == 1, str(result)
     assert any(line.startswith(path) for line in result.out.splitlines()), str(result)
