@@ -158,7 +158,7 @@ VENV := build/venv
 $(VENV)/.ready: tests/requirements.txt
 	@mkdir -p build
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --requirement tests/requirements.txt
+	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
 
