@@ -28,5 +28,7 @@ annb_status annb_verifier_hash(annb_verifier *v, const char *path, uint8_t sha25
 
 /* Every object that the manifest names: presence, size, contents, SHA-256, and what the manifest says of it. */
 void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest);
+/* The same of objects first … end−1 alone: tests flip bytes of one file. */
+void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end);
 
 #endif

@@ -175,12 +175,12 @@ static void check_object(target *t) {
   free(t->path);
 }
 
-void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) {
+void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end) {
   users u;
   annb_error err;
   if (users_alloc(&u, manifest)) {
     users_fill(&u, manifest);
-    for (uint32_t i = 0; i < manifest->n_objects && !v->stopped; i++) {
+    for (uint32_t i = first; i < end && !v->stopped; i++) {
       target t = {v, manifest, &u, i, NULL};
       check_object(&t);
     }
@@ -190,3 +190,5 @@ void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) {
   }
   users_free(&u);
 }
+
+void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) { annb_verifier_some_objects(v, manifest, 0, manifest->n_objects); }
