@@ -1,5 +1,4 @@
 #include "h5.h"
-
 #include "lzf.h"
 
 #include "../store/error.h"
