@@ -12,45 +12,24 @@ enum { PIECE = 65536 }; /* rows read at once */
 typedef struct storage {
   annb_column_kind kind;
   annb_dtype dtype;
-  hid_t memory;  /* fixed: read with it */
-  bool logical;  /* R's: FALSE, TRUE and this NA, which becomes the mask */
-  int64_t na;
+  hid_t memory; /* fixed: read with it */
 } storage;
 
-static bool enum_member(hid_t type, const char *name, int64_t *value) {
-  char bytes[8] = {0};
-  if (H5Tget_size(type) > sizeof bytes || H5Tenum_valueof(type, name, bytes) < 0) {
-    H5Eclear2(H5E_DEFAULT);
-    return false;
-  }
-  hid_t base = H5Tget_super(type);
-  herr_t r = H5Tconvert(base, H5T_NATIVE_INT64, 1, bytes, NULL, H5P_DEFAULT);
-  annb_h5_close(&base);
-  memcpy(value, bytes, sizeof *value);
-  return r >= 0;
+static bool enum_member(hid_t type, const char *name, uint8_t value) {
+  uint8_t byte = 0;
+  bool found = H5Tenum_valueof(type, name, &byte) >= 0;
+  H5Eclear2(H5E_DEFAULT);
+  return found && byte == value;
 }
 
+/* h5py's bool, or else the numbers behind the names (R's logical: 0, 1, 2), as h5py reads them. */
 static bool classify_enum(hid_t type, storage *out) {
-  int64_t no, yes;
-  bool truth = enum_member(type, "FALSE", &no) && enum_member(type, "TRUE", &yes) && no == 0 && yes == 1;
+  if (H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && enum_member(type, "FALSE", 0) && enum_member(type, "TRUE", 1))
+    return annb_h5_dtype(type, &out->dtype, &out->memory);
   hid_t base = H5Tget_super(type);
-  if (!annb_h5_is_integer(base)) {
-    annb_h5_close(&base);
-    return false;
-  }
-  out->logical = truth && H5Tget_nmembers(type) == 3 && enum_member(type, "NA", &out->na);
-  if (out->logical || (truth && H5Tget_size(type) > 1)) {
-    out->dtype = ANNB_BOOL;
-    out->na = out->logical ? out->na : INT64_MIN;
-    out->logical = true;
-    out->memory = H5Tcopy(H5T_NATIVE_INT64);
-  } else if (truth) {
-    annb_h5_dtype(type, &out->dtype, &out->memory);
-  } else {
-    annb_h5_dtype(base, &out->dtype, &out->memory);
-  }
+  bool ok = annb_h5_dtype(base, &out->dtype, &out->memory);
   annb_h5_close(&base);
-  return true;
+  return ok;
 }
 
 /* False when it cannot be stored. `memory` is to be closed. */
@@ -95,20 +74,7 @@ static annb_status write_array(annb_arrays_writer *writer, const annb_values *v,
 
 static annb_status read_fixed(const annb_values *v, uint64_t first, uint64_t n, void *buffer, const void *how, annb_error *err) {
   const storage *as = how;
-  annb_status s = annb_values_read(v, as->memory, first, n, buffer, err);
-  if (s || !as->logical) return s;
-  for (uint64_t i = 0; i < n; i++) {
-    int64_t x = ((int64_t *)buffer)[i];
-    ((uint8_t *)buffer)[i] = x != as->na && x != 0; /* behind what is still to be read */
-  }
-  return ANNB_OK;
-}
-
-static annb_status read_na(const annb_values *v, uint64_t first, uint64_t n, void *buffer, const void *how, annb_error *err) {
-  const storage *as = how;
-  annb_status s = annb_values_read(v, as->memory, first, n, buffer, err);
-  for (uint64_t i = 0; i < n && !s; i++) ((uint8_t *)buffer)[i] = ((int64_t *)buffer)[i] == as->na;
-  return s;
+  return annb_values_read(v, as->memory, first, n, buffer, err);
 }
 
 static annb_status read_mask(const annb_values *v, uint64_t first, uint64_t n, void *buffer, const void *how, annb_error *err) {
@@ -148,7 +114,6 @@ annb_status annb_column_write(const annb_column_target *target, const annb_value
   if (how.kind == ANNB_COLUMN_STRING) s = write_strings(target, values, &spec, err);
   else s = write_array(target->writer, values, how.dtype, read_fixed, &how, &spec.values, err);
   if (!s && mask) s = write_mask(target, mask, &spec.mask, err);
-  else if (!s && how.logical && how.na != INT64_MIN) s = write_array(target->writer, values, ANNB_BOOL, read_na, &how, &spec.mask, err);
   annb_h5_close(&how.memory);
   return s ? s : annb_arrays_add_column(target->writer, &spec, column, err);
 }

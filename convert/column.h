@@ -15,7 +15,7 @@ typedef struct annb_column_target {
   uint64_t memory;
 } annb_column_target;
 
-/* Strings, numbers, bools and R's logicals. What is not storable is left to the sidecar. */
+/* Strings, numbers, bools and the numbers of enumerations. What is not storable is left to the sidecar. */
 bool annb_column_storable(hid_t type);
 
 /* A fixed or string column. `mask` may be NULL: bool, one per row, true = missing. */

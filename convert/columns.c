@@ -114,45 +114,31 @@ static annb_status write_group(const context *c, const char *name, const char *o
 
 /* ---- columns that are datasets ---- */
 
-/* The categories of a column of the 0.7 layout: what its attribute refers to, or (a guess) its namesake in __categories; -1 for none. */
-static hid_t legacy_categories(const context *c, hid_t dataset, const char *name, bool *guess) {
+/* The categories of a column of the 0.7 layout, which its attribute refers to; -1 for none. As in anndata, a namesake in __categories
+ * without the attribute does not make numbers labels. */
+static hid_t legacy_categories(hid_t dataset) {
   hid_t found = -1;
-  *guess = H5Aexists(dataset, "categories") <= 0;
-  if (!*guess) {
-    hobj_ref_t reference;
-    hid_t attr = H5Aopen(dataset, "categories", H5P_DEFAULT), type = H5Aget_type(attr), space = H5Aget_space(attr);
-    if (H5Tequal(type, H5T_STD_REF_OBJ) > 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attr, H5T_STD_REF_OBJ, &reference) >= 0)
-      found = H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, &reference);
-    annb_h5_close(&space);
-    annb_h5_close(&type);
-    annb_h5_close(&attr);
-  } else {
-    char path[OBJECT_SIZE];
-    snprintf(path, sizeof path, "__categories/%.600s", name);
-    if (has(c->axis->object, path)) found = H5Oopen(c->axis->object, path, H5P_DEFAULT);
-  }
+  hobj_ref_t reference;
+  if (H5Aexists(dataset, "categories") <= 0) return -1;
+  hid_t attr = H5Aopen(dataset, "categories", H5P_DEFAULT), type = H5Aget_type(attr), space = H5Aget_space(attr);
+  if (H5Tequal(type, H5T_STD_REF_OBJ) > 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attr, H5T_STD_REF_OBJ, &reference) >= 0)
+    found = H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, &reference);
+  annb_h5_close(&space);
+  annb_h5_close(&type);
+  annb_h5_close(&attr);
   H5Eclear2(H5E_DEFAULT);
   if (found >= 0 && H5Iget_type(found) != H5I_DATASET) annb_h5_close(&found);
   return found;
 }
 
-/* Codes that do not fit guessed categories are numbers. */
-static annb_status write_coded(const context *c, const annb_values *codes, hid_t dataset, bool guess, annb_column_target target, annb_error *err) {
+static annb_status write_coded(const context *c, const annb_values *codes, hid_t dataset, annb_column_target target, annb_error *err) {
   char object[OBJECT_SIZE];
   annb_values categories;
-  uint32_t column;
-  bool fit = true;
   snprintf(object, sizeof object, "%s/__categories/%.600s", c->axis->name, target.name);
-  bool ordered = attribute_true(dataset, "ordered");
+  if (attribute_true(dataset, "ordered")) target.flags |= ANNB_COLUMN_ORDERED;
   annb_status s = annb_values_adopt(&categories, c->source->path, dataset, NULL, object, c->source->memory, err);
   if (s) return s;
-  if (guess) s = annb_column_codes_fit(codes, categories.n, &fit, err);
-  if (!s && !fit) {
-    s = annb_column_write(&target, codes, NULL, &column, err);
-  } else if (!s && annb_column_storable(categories.type)) {
-    if (ordered) target.flags |= ANNB_COLUMN_ORDERED;
-    s = annb_column_write_categorical(&target, codes, &categories, NULL, err);
-  }
+  if (annb_column_storable(categories.type)) s = annb_column_write_categorical(&target, codes, &categories, NULL, err);
   annb_values_close(&categories);
   return s;
 }
@@ -167,9 +153,8 @@ static annb_status write_dataset(const context *c, const char *name, const char 
   if (rank != 1 && !(target->flags & ANNB_COLUMN_INDEX)) return ANNB_OK; /* the sidecar has it */
   annb_status s = open_values(c, c->axis->object, name, object, &v, err);
   if (s) return s;
-  bool guess = false;
-  hid_t categories = annb_h5_is_integer(v.type) ? legacy_categories(c, v.dataset, name, &guess) : -1;
-  if (categories >= 0) s = write_coded(c, &v, categories, guess, *target, err);
+  hid_t categories = annb_h5_is_integer(v.type) ? legacy_categories(v.dataset) : -1;
+  if (categories >= 0) s = write_coded(c, &v, categories, *target, err);
   else if (annb_column_storable(v.type) || target->flags) s = annb_column_write(target, &v, NULL, &column, err);
   annb_values_close(&v);
   return s;

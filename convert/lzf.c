@@ -1,129 +1,145 @@
-/* A stream is a list of tokens. First byte below 32: that many plus one literal bytes follow. Else its upper three bits are a length,
- * 7 meaning that a byte to add follows, and its lower five bits with the next byte a distance less one: copy length + 2 bytes from there. */
 #include "lzf.h"
 
 #include <hdf5.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { FILTER = 32000, LITERALS = 32, LONGEST = 264, FARTHEST = 8192, HASH_BITS = 13 };
+enum { LZF_FILTER = 32000, LITERALS = 32, LEAST_MATCH = 3, MOST_MATCH = 264, MOST_DISTANCE = 8192, HASH_BITS = 14 };
+#define MOST_OUTPUT(n) (88 * (n) + 8) /* three bytes give 264 at most */
 
-typedef struct token {
-  size_t head, literals, length, distance; /* bytes of the token's head; literals, or what to copy */
-} token;
-
-/* The token at `in`; false when it is cut off. */
-static bool read_token(const uint8_t *in, size_t n, token *t) {
-  size_t length = in[0] >> 5;
-  if (!length) {
-    *t = (token){1, (size_t)in[0] + 1, 0, 0};
-    return t->literals < n;
+annb_lzf_result annb_lzf_decode(const uint8_t *in, size_t n, uint8_t *out, size_t room, size_t *out_n) {
+  size_t at = 0, to = 0;
+  while (at < n) {
+    size_t c = in[at++];
+    if (c < LITERALS) {
+      if (c + 1 > n - at) return ANNB_LZF_DAMAGED;
+      if (c + 1 > room - to) return ANNB_LZF_ROOM;
+      memcpy(out + to, in + at, c + 1);
+      at += c + 1;
+      to += c + 1;
+      continue;
+    }
+    size_t length = c >> 5;
+    if (n - at < (length == 7 ? 2u : 1u)) return ANNB_LZF_DAMAGED;
+    if (length == 7) length += in[at++];
+    length += 2;
+    size_t distance = ((c & 31) << 8) + in[at++] + 1;
+    if (distance > to) return ANNB_LZF_DAMAGED;
+    if (length > room - to) return ANNB_LZF_ROOM;
+    for (size_t i = 0; i < length; i++, to++) out[to] = out[to - distance]; /* may overlap itself */
   }
-  size_t head = length == 7 ? 3 : 2;
-  if (n < head) return false;
-  if (length == 7) length += in[1];
-  *t = (token){head, 0, length + 2, ((size_t)(in[0] & 31) << 8 | in[head - 1]) + 1};
-  return true;
+  *out_n = to;
+  return ANNB_LZF_OK;
 }
 
-size_t annb_lzf_size(const uint8_t *in, size_t n) {
-  size_t size = 0;
-  for (token t; n; in += t.head + t.literals, n -= t.head + t.literals) {
-    if (!read_token(in, n, &t) || t.distance > size || t.literals + t.length > SIZE_MAX - 1 - size) return SIZE_MAX;
-    size += t.literals + t.length;
-  }
-  return size;
+/* ---- encoding: greedy, with the last place of each hash of three bytes ---- */
+
+static uint32_t hash_of(const uint8_t *p) {
+  uint32_t three = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+  return three * 2654435761u >> (32 - HASH_BITS);
 }
 
-void annb_lzf_expand(const uint8_t *in, size_t n, uint8_t *out, size_t size) {
-  size_t at = 0;
-  for (token t; n && read_token(in, n, &t); in += t.head + t.literals, n -= t.head + t.literals) {
-    if (t.literals + t.length > size - at || t.distance > at) return;
-    memcpy(out + at, in + t.head, t.literals);
-    at += t.literals;
-    for (size_t i = 0; i < t.length; i++, at++) out[at] = out[at - t.distance]; /* may overlap itself */
-  }
-}
-
-/* ---- writing ---- */
-
-typedef struct output {
-  uint8_t *data;
-  size_t used, capacity;
-} output;
-
-static bool put_literals(output *o, const uint8_t *in, size_t n) {
-  while (n) {
+static size_t put_literals(const uint8_t *in, size_t n, uint8_t *out, size_t room, size_t to) {
+  while (n && to) {
     size_t run = n < LITERALS ? n : LITERALS;
-    if (o->capacity - o->used < run + 1) return false;
-    o->data[o->used++] = (uint8_t)(run - 1);
-    memcpy(o->data + o->used, in, run);
-    o->used += run;
+    if (run + 1 > room - to) return 0;
+    out[to++] = (uint8_t)(run - 1);
+    memcpy(out + to, in, run);
     in += run;
+    to += run;
     n -= run;
   }
-  return true;
+  return to;
 }
 
-static bool put_copy(output *o, size_t length, size_t distance) {
-  if (o->capacity - o->used < 3) return false;
-  size_t code = length - 2, back = distance - 1;
-  o->data[o->used++] = (uint8_t)((code < 7 ? code : 7) << 5 | back >> 8);
-  if (code >= 7) o->data[o->used++] = (uint8_t)(code - 7);
-  o->data[o->used++] = (uint8_t)(back & 255);
-  return true;
+static size_t put_match(size_t length, size_t distance, uint8_t *out, size_t room, size_t to) {
+  if (!to || room - to < 3) return 0;
+  length -= 2;
+  distance -= 1;
+  out[to++] = (uint8_t)((length < 7 ? length : 7) << 5 | distance >> 8);
+  if (length >= 7) out[to++] = (uint8_t)(length - 7);
+  out[to++] = (uint8_t)distance;
+  return to;
 }
 
-static size_t match(const uint8_t *in, size_t n, size_t at, size_t before) {
-  size_t length = 0;
-  if (at - before > FARTHEST) return 0;
-  while (length < LONGEST && at + length < n && in[at + length] == in[before + length]) length++;
-  return length;
+static size_t match_length(const uint8_t *a, const uint8_t *b, size_t most) {
+  size_t n = 0;
+  if (most > MOST_MATCH) most = MOST_MATCH;
+  while (n < most && a[n] == b[n]) n++;
+  return n;
 }
 
-size_t annb_lzf_compress(const uint8_t *in, size_t n, uint8_t *out, size_t capacity) {
-  uint32_t last[1 << HASH_BITS] = {0}; /* where three bytes with this hash were seen, plus one */
-  output o = {out, 0, capacity};
-  size_t at = 0, pending = 0; /* pending: start of the literals not written yet */
-  if (n > UINT32_MAX - 1) return 0;
-  while (at + 3 <= n) {
-    uint32_t three = (uint32_t)in[at] << 16 | (uint32_t)in[at + 1] << 8 | in[at + 2];
-    uint32_t slot = three * UINT32_C(2654435761) >> (32 - HASH_BITS);
-    size_t length = last[slot] ? match(in, n, at, last[slot] - 1) : 0, before = last[slot] ? last[slot] - 1 : 0;
-    last[slot] = (uint32_t)at + 1;
-    if (length < 3) {
+/* `out` has one byte more in front, so that a length of 0 can mean failure. */
+static size_t encode(const uint8_t *in, size_t n, uint8_t *out, size_t room, size_t *last) {
+  size_t at = 0, literal = 0, to = 1;
+  while (to && at + LEAST_MATCH <= n) {
+    size_t *slot = &last[hash_of(in + at)], before = *slot; /* places are kept plus one: 0 = none */
+    *slot = at + 1;
+    size_t length = before && at + 1 - before <= MOST_DISTANCE ? match_length(in + before - 1, in + at, n - at) : 0;
+    if (length < LEAST_MATCH) {
       at++;
       continue;
     }
-    if (!put_literals(&o, in + pending, at - pending) || !put_copy(&o, length, at - before)) return 0;
+    to = put_literals(in + literal, at - literal, out, room, to);
+    to = put_match(length, at + 1 - before, out, room, to);
     at += length;
-    pending = at;
+    literal = at;
   }
-  return put_literals(&o, in + pending, n - pending) ? o.used : 0;
+  return put_literals(in + literal, n - literal, out, room, to);
+}
+
+size_t annb_lzf_encode(const uint8_t *in, size_t n, uint8_t *out, size_t room) {
+  size_t *last = calloc((size_t)1 << HASH_BITS, sizeof *last);
+  uint8_t *buffer = malloc(room + 1);
+  size_t size = last && buffer ? encode(in, n, buffer, room + 1, last) : 0;
+  if (size > 1) memcpy(out, buffer + 1, size - 1);
+  free(last);
+  free(buffer);
+  return size > 1 ? size - 1 : 0;
 }
 
 /* ---- the filter ---- */
 
-static size_t filter(unsigned flags, size_t n_values, const unsigned values[], size_t n, size_t *capacity, void **buffer) {
-  bool reading = (flags & H5Z_FLAG_REVERSE) != 0;
-  size_t size = reading ? annb_lzf_size(*buffer, n) : n;
-  if (!size || size == SIZE_MAX) return 0;
-  if (reading && n_values >= 3 && values[2] && size != values[2]) return 0; /* the chunk's size, as its writer told */
-  void *fresh = H5allocate_memory(size, false);
-  if (!fresh) return 0;
-  if (reading) annb_lzf_expand(*buffer, n, fresh, size);
-  size_t used = reading ? size : annb_lzf_compress(*buffer, n, fresh, size);
-  if (!used) { /* does not get smaller: HDF5 keeps the chunk as it is */
-    H5free_memory(fresh);
+/* `stated` is the chunk's size, which h5py notes in the filter's parameters; 0 when it did not. */
+static size_t decode_chunk(size_t n, size_t stated, size_t *size, void **buffer) {
+  size_t most = MOST_OUTPUT(n), got = 0, room = stated ? stated : 4 * n + 64;
+  annb_lzf_result r = ANNB_LZF_ROOM;
+  uint8_t *out = NULL;
+  for (; r == ANNB_LZF_ROOM && room; room = stated || room == most ? 0 : 4 * room) {
+    if (room > most) room = most;
+    free(out);
+    out = malloc(room);
+    if (!out) return 0;
+    r = annb_lzf_decode(*buffer, n, out, room, &got);
+    *size = room;
+  }
+  if (r != ANNB_LZF_OK || got < stated) {
+    free(out);
     return 0;
   }
-  H5free_memory(*buffer);
-  *buffer = fresh;
-  *capacity = size;
-  return used;
+  free(*buffer);
+  *buffer = out;
+  return got;
+}
+
+/* 0 = failed; for an optional filter HDF5 then stores the chunk as it is. */
+static size_t filter_chunk(unsigned flags, size_t n_values, const unsigned *values, size_t n, size_t *size, void **buffer) {
+  if (flags & H5Z_FLAG_REVERSE) return decode_chunk(n, n_values >= 3 ? values[2] : 0, size, buffer);
+  uint8_t *out = malloc(n);
+  size_t got = out ? annb_lzf_encode(*buffer, n, out, n) : 0;
+  if (!got) {
+    free(out);
+    return 0;
+  }
+  free(*buffer);
+  *buffer = out;
+  *size = n;
+  return got;
 }
 
 void annb_lzf_register(void) {
-  const H5Z_class2_t lzf = {
-      .version = H5Z_CLASS_T_VERS, .id = FILTER, .encoder_present = 1, .decoder_present = 1, .name = "lzf", .filter = filter};
-  H5Zregister(&lzf);
+  static const H5Z_class2_t lzf = {H5Z_CLASS_T_VERS, LZF_FILTER, 1, 1, "lzf", NULL, NULL, filter_chunk};
+  bool known = H5Zfilter_avail(LZF_FILTER) > 0;
+  H5Eclear2(H5E_DEFAULT);
+  if (!known) H5Zregister(&lzf);
 }

@@ -1,4 +1,4 @@
-/* The LZF filter (HDF5 filter 32000), which h5py writes and HDF5 does not bring. */
+/* The LZF filter of h5py (number 32000), which HDF5 lacks: anndata offers it as compression="lzf". */
 #ifndef ANNB_CONVERT_LZF_H
 #define ANNB_CONVERT_LZF_H
 
@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Make the filter known to HDF5, for reading and writing. Any number of times. */
+/* Make it known to HDF5 in this process, unless it is. */
 void annb_lzf_register(void);
 
-/* Bytes that the LZF stream expands to, or SIZE_MAX when it is not a whole valid stream. */
-size_t annb_lzf_size(const uint8_t *in, size_t n);
-/* Expand a stream into exactly `size` bytes, the number from annb_lzf_size. */
-void annb_lzf_expand(const uint8_t *in, size_t n, uint8_t *out, size_t size);
-/* Compress into at most `capacity` bytes; 0 when that is not enough. */
-size_t annb_lzf_compress(const uint8_t *in, size_t n, uint8_t *out, size_t capacity);
+/* LZF: a byte c < 32 is followed by c + 1 literal bytes. Else c >> 5 is a length, plus the next byte when it is 7, and (c & 31) * 256 + the
+ * byte after a distance: length + 2 bytes are repeated from distance + 1 bytes back. */
+typedef enum annb_lzf_result { ANNB_LZF_OK, ANNB_LZF_ROOM, ANNB_LZF_DAMAGED } annb_lzf_result;
+annb_lzf_result annb_lzf_decode(const uint8_t *in, size_t n, uint8_t *out, size_t room, size_t *out_n);
+/* Bytes written, or 0 when they do not fit `room`. */
+size_t annb_lzf_encode(const uint8_t *in, size_t n, uint8_t *out, size_t room);
 
 #endif

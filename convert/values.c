@@ -36,7 +36,7 @@ static annb_status check_filters(const annb_values *v, hid_t creation, annb_erro
     H5Eclear2(H5E_DEFAULT);
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, v->file, v->object,
                         "is compressed with the HDF5 filter %s (number %d), which is not available here: \"pip install hdf5plugin\" and set "
-                        "HDF5_PLUGIN_PATH to its plugins folder, or rewrite the file with gzip",
+                        "HDF5_PLUGIN_PATH to its plugins folder, or write the file again with gzip",
                         filter_name(filter, name), (int)filter);
   }
   return ANNB_OK;
