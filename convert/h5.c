@@ -1,5 +1,4 @@
 #include "h5.h"
-#include "lzf.h"
 
 #include "../store/error.h"
 #include "../store/io.h"
@@ -64,7 +63,6 @@ annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   annb_lzf_register();
   annb_status s = find_signature(path, &at, err);
   if (s) return s;
-  annb_lzf_register();
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_file_locking(access, 0, 1);
   *file = H5Fopen(path, H5F_ACC_RDONLY, access);
