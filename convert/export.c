@@ -1,13 +1,17 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "files.h"
 #include "fill.h"
+#include "lzf.h"
 
 #include "../store/error.h"
 #include "../store/hash.h"
 #include "../store/io.h"
+#include "../store/manifest.h"
+#include "../store/segment.h"
 
 #include <annblock/annblock.h>
 #include <annblock/convert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +74,35 @@ static annb_status check_outside(const export *e, annb_error *err) {
   return s;
 }
 
+/* SPEC.md 2.2: features that readers may ignore and export may not. */
+static annb_status check_feature(const char *path, uint64_t mask, annb_error *err) {
+  if (!mask) return ANNB_OK;
+  return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses a feature that this version cannot export (bit %d)", __builtin_ctzll(mask));
+}
+
+static annb_status check_object(const char *store, const annb_fmt_object *object, annb_error *err) {
+  if (object->kind != ANNB_OBJECT_SEGMENT) return ANNB_OK;
+  annb_segment *segment = NULL;
+  char *path = annb_object_path(store, object);
+  annb_status s = path ? annb_segment_open(path, &segment, err) : annb_fail_memory(err);
+  if (!s) s = check_feature(path, segment->envelope.header.export_mask, err);
+  annb_segment_close(segment);
+  free(path);
+  return s;
+}
+
+static annb_status check_features(const export *e, uint64_t generation, annb_error *err) {
+  annb_manifest m;
+  annb_manifest_init(&m);
+  char *path = annb_manifest_path(e->store_path, generation);
+  annb_status s = path ? annb_manifest_load(path, generation, &m, err) : annb_fail_memory(err);
+  if (!s) s = check_feature(path, m.export_mask, err);
+  for (uint32_t i = 0; !s && i < m.n_objects; i++) s = check_object(e->store_path, &m.objects[i], err);
+  free(path);
+  annb_manifest_free(&m);
+  return s;
+}
+
 static annb_status open_store(export *e, annb_error *err) {
   const annb_open_options options = {.generation = e->options.generation};
   annb_store_info info;
@@ -77,7 +110,7 @@ static annb_status open_store(export *e, annb_error *err) {
   if (!s) s = annb_context_open(&e->context, err);
   if (s) return s;
   annb_store_get_info(e->store, &info);
-  if (info.n_parts == 1) return ANNB_OK;
+  if (info.n_parts == 1) return check_features(e, info.generation, err);
   return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts: only a store of one part can be exported", info.n_parts);
 }
 
@@ -175,6 +208,7 @@ annb_status annb_export(const char *store, const char *output, const annb_export
   if (!store || !*store || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
   export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
+  annb_lzf_register();
   annb_status s = read_options(&e, options, err);
   if (!s) s = run(&e, err);
   annb_context_close(e.context);

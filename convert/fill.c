@@ -1,7 +1,5 @@
 #include "fill.h"
 
-#include "files.h"
-
 #include "../store/cursor.h"
 #include "../store/error.h"
 
@@ -91,12 +89,14 @@ static annb_status open_target(annb_filling *f, const char *member, const char *
   if (!t->path) return annb_fail_memory(err);
   strcpy(t->path, f->path);
   if (*member) strcat(strcat(t->path, "/"), member);
-  const annb_empty *empty = annb_merged_find(f->fill->merged, t->path);
+  annb_empty *empty = annb_merged_find(f->fill->merged, t->path);
   if (!empty) return ANNB_OK;
   if (strcmp(empty->role, role)) return bad_shell(f, t->path, "the shell is of another kind than the matrix in the store", err);
   t->dataset = open_cached(f->fill->merged->out, t->path, f->fill->memory);
   if (t->dataset < 0 || annb_h5_extent(t->dataset, dims, NULL) != rank) return bad_shell(f, t->path, "the shell cannot be opened or has another rank", err);
   t->length = dims[0];
+  t->tail = empty->tail;
+  empty->filled = true;
   return ANNB_OK;
 }
 
@@ -118,13 +118,9 @@ static annb_status index_type(const annb_filling *f, annb_target *t, hid_t memor
   return integer ? ANNB_OK : bad_shell(f, t->path, "the shell is not of an integer type", err);
 }
 
-static annb_status check_lengths(const annb_filling *f, annb_error *err) {
-  uint64_t major = f->info.form == ANNB_CSC ? f->info.n_cols : f->info.n_rows;
-  if (f->data.dataset >= 0 && f->data.length < f->info.nnz) return bad_shell(f, f->data.path, "the shell is shorter than the matrix in the store", err);
-  if (f->indices.dataset >= 0 && f->indices.length < f->info.nnz)
-    return bad_shell(f, f->indices.path, "the shell is shorter than the matrix in the store", err);
-  if (f->indptr.dataset >= 0 && f->indptr.length != major + 1) return bad_shell(f, f->indptr.path, "the shell has another length than the matrix in the store", err);
-  return ANNB_OK;
+static annb_status check_length(const annb_filling *f, const annb_target *t, uint64_t length, annb_error *err) {
+  if (t->dataset < 0 || (t->tail <= t->length && t->length - t->tail == length)) return ANNB_OK;
+  return bad_shell(f, t->path, "the shell has another length than the matrix in the store", err);
 }
 
 static annb_status open_sparse(annb_filling *f, annb_error *err) {
@@ -134,7 +130,9 @@ static annb_status open_sparse(annb_filling *f, annb_error *err) {
   if (!s) s = value_type(f, &f->data, err);
   if (!s) s = index_type(f, &f->indices, f->info.form == ANNB_CSC ? H5T_NATIVE_UINT32 : H5T_NATIVE_INT32, err);
   if (!s) s = index_type(f, &f->indptr, H5T_NATIVE_UINT64, err);
-  return s ? s : check_lengths(f, err);
+  if (!s) s = check_length(f, &f->data, f->info.nnz, err);
+  if (!s) s = check_length(f, &f->indices, f->info.nnz, err);
+  return s ? s : check_length(f, &f->indptr, (f->info.form == ANNB_CSC ? f->info.n_cols : f->info.n_rows) + 1, err);
 }
 
 static annb_status open_dense(annb_filling *f, annb_error *err) {
@@ -204,7 +202,7 @@ static annb_status open_and_fill(annb_filling *f, annb_error *err) {
 }
 
 annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error *err) {
-  static const annb_target none = {-1, -1, NULL, 0};
+  static const annb_target none = {-1, -1, NULL, 0, 0};
   annb_filling f = {.fill = fill, .matrix = matrix, .data = none, .indices = none, .indptr = none};
   annb_status s = annb_store_matrix(fill->store, matrix, &f.info, err);
   if (s) return s;

@@ -26,7 +26,7 @@ annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error 
 typedef struct annb_target {
   hid_t dataset, memory; /* memory: the type of our buffers */
   char *path;
-  uint64_t length;       /* of the first dimension */
+  uint64_t length, tail; /* of the first dimension; elements at its end that are there */
 } annb_target;
 
 /* Rows of the matrix, in order. */
