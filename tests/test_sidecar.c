@@ -312,13 +312,10 @@ END_TEST
 /* Arrays of X that another object shares stay in the sidecar, which must open. */
 START_TEST(test_shared_arrays) {
   hid_t file = begin();
-  h5_make_group(file, "layers/other");
+  H5Gclose(h5_make_group(file, "layers/other"));
   H5Lcreate_hard(file, "X/indices", file, "layers/other/indices", H5P_DEFAULT, H5P_DEFAULT);
   H5Lcreate_hard(file, "X/data", file, "uns/data", H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(file);
-  hid_t open[8];
-  ssize_t n = H5Fget_obj_ids((hid_t)H5F_OBJ_ALL, H5F_OBJ_GROUP, 8, open);
-  for (ssize_t i = 0; i < n; i++) H5Gclose(open[i]);
   round_trip();
   ck_assert(has(sidecar, "/layers/other/indices") && has(sidecar, "/uns/data"));
 }
@@ -645,8 +642,7 @@ START_TEST(test_awkward_values) {
   ck_assert(d >= 0);
   hid_t attr = H5Acreate2(uns, "null", H5T_IEEE_F32BE, null, H5P_DEFAULT, H5P_DEFAULT);
   H5Aclose(attr);
-  attr = H5Acreate2(uns, "ende mit ü", fixed, H5S_ALL, H5P_DEFAULT, H5P_DEFAULT);
-  H5Eclear2(H5E_DEFAULT);
+  h5_make_text(uns, "größe", "ä");
   hid_t opaque = H5Tcreate(H5T_OPAQUE, 3);
   H5Tset_tag(opaque, "a tag");
   h5_make_vector(uns, "opaque", opaque, 2, opaque, "abcdef");
@@ -679,18 +675,18 @@ START_TEST(test_reserved) {
 }
 END_TEST
 
+static hid_t traverse(const char *name, hid_t group, const void *value, size_t size, hid_t access, hid_t transfer) {
+  (void)name, (void)group, (void)value, (void)size, (void)access, (void)transfer;
+  return -1;
+}
+
 START_TEST(test_user_defined_link) {
-  static const H5L_class_t class = {.version = H5L_LINK_CLASS_T_VERS, .id = (H5L_type_t)100, .comment = "test"};
+  static const H5L_class_t class = {.version = H5L_LINK_CLASS_T_VERS, .id = (H5L_type_t)100, .comment = "test", .trav_func = traverse};
   hid_t file = begin();
-  H5L_class_t with = class;
-  with.trav_func = NULL;
-  (void)with;
-  if (H5Lregister(&class) >= 0 && H5Lcreate_ud(file, "uns/odd", (H5L_type_t)100, "x", 1, H5P_DEFAULT, H5P_DEFAULT) >= 0) {
-    H5Fclose(file);
-    refused(ANNB_EUNSUPPORTED, "/uns/odd: is a user-defined link");
-  } else {
-    H5Fclose(file);
-  }
+  ck_assert(H5Lregister(&class) >= 0);
+  ck_assert(H5Lcreate_ud(file, "uns/odd", (H5L_type_t)100, "x", 1, H5P_DEFAULT, H5P_DEFAULT) >= 0);
+  H5Fclose(file);
+  refused(ANNB_EUNSUPPORTED, "/uns/odd: is a user-defined link");
 }
 END_TEST
 
@@ -708,29 +704,83 @@ START_TEST(test_unreachable_reference) {
 }
 END_TEST
 
-/* ---- damage: any byte of the two files may be wrong when they are merged ---- */
+/* ---- restore files that do not fit: their bytes are proven by a SHA-256, but whoever made them may lie ---- */
 
-START_TEST(test_damaged_restore) {
-  hid_t file = begin(), uns = H5Gopen2(file, "uns", H5P_DEFAULT);
+static void merge_fails(void (*spoil)(hid_t restore), annb_status status, const char *text) {
+  hid_t file = begin(), uns = H5Gopen2(file, "uns", H5P_DEFAULT), group = tracked_group(uns, "g"), x = H5Gopen2(file, "X", H5P_DEFAULT);
+  const float more[] = {1, 2, 3, 4, 5, -7};
+  H5Ldelete(x, "data", H5P_DEFAULT);
+  h5_make_vector(x, "data", H5T_IEEE_F32LE, 6, H5T_NATIVE_FLOAT, more);
   make_reference(uns, "packed", file, "/X");
-  H5Lcreate_hard(file, "X", uns, "x", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_soft("/X", group, "x", H5P_DEFAULT, H5P_DEFAULT);
+  numbers(group, "a");
+  H5Gclose(x);
+  H5Gclose(group);
   H5Gclose(uns);
   H5Fclose(file);
-  round_trip();
-  size_t n;
-  uint8_t *good = temp_read(restore, &n);
-  for (size_t at = 0; at < n; at += 1 + n / 400) {
-    annb_merged m;
-    good[at] ^= 0x55;
-    temp_write(restore, good, n);
-    good[at] ^= 0x55;
-    temp_remove(output);
-    annb_status s = annb_merge(sidecar, restore, output, &m, &err);
-    annb_merged_close(&m);
-    ck_assert(s == ANNB_OK || *err.message);
-    if (!temp_exists(output)) temp_write(output, "", 0);
-  }
-  free(good);
+  const annb_packed packed = {"/X", 5, false, false};
+  ck_assert_int_eq(split(&packed, 1), ANNB_OK);
+  file = H5Fopen(restore, H5F_ACC_RDWR, H5P_DEFAULT);
+  spoil(file);
+  H5Fclose(file);
+  annb_merged m;
+  ck_assert_int_eq(annb_merge(sidecar, restore, output, &m, &err), status);
+  annb_merged_close(&m);
+  ck_assert_msg(strstr(err.message, text) != NULL, "\"%s\" is not in: %s", text, err.message);
+  ck_assert_int_eq(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
+}
+
+static void no_tail(hid_t file) { H5Ldelete(file, "annblock.tail/0", H5P_DEFAULT); }
+static void long_tail(hid_t file) {
+  no_tail(file);
+  numbers(file, "annblock.tail/0");
+  H5Ldelete(file, "annblock.tail/0", H5P_DEFAULT);
+  const float data[9] = {0};
+  h5_make_vector(file, "annblock.tail/0", H5T_IEEE_F32LE, 9, H5T_NATIVE_FLOAT, data);
+}
+static void no_target(hid_t file) { H5Lcreate_soft("annblock.hard:/gone", file, "uns/bad", H5P_DEFAULT, H5P_DEFAULT); }
+static void clash(hid_t file) { numbers(file, "obs"); }
+static void bad_order(hid_t file) {
+  hid_t group = H5Gopen2(file, "uns/g", H5P_DEFAULT);
+  H5Adelete(group, "annblock.order");
+  h5_make_names(group, "annblock.order", 2, (const char *const[]){"a", "gone"});
+  H5Gclose(group);
+}
+static void order_of_numbers(hid_t file) {
+  hid_t group = H5Gopen2(file, "uns/g", H5P_DEFAULT);
+  H5Adelete(group, "annblock.order");
+  h5_make_numbers(group, "annblock.order", 1, (const uint64_t[]){7});
+  H5Gclose(group);
+}
+static void bad_references(hid_t file) {
+  H5Ldelete(file, "annblock.references", H5P_DEFAULT);
+  numbers(file, "annblock.references");
+}
+static void lost_reference(hid_t file) {
+  static const char *const cells[] = {"/uns", "packed", "5", "/X"};
+  const hsize_t dims[2] = {1, 4};
+  hid_t text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, H5T_VARIABLE);
+  H5Tset_cset(text, H5T_CSET_UTF8);
+  H5Ldelete(file, "annblock.references", H5P_DEFAULT);
+  h5_make_array(file, "annblock.references", text, 2, dims, text, cells, NULL, 0);
+  H5Tclose(text);
+}
+
+START_TEST(test_bad_restore) {
+  static const struct {
+    void (*spoil)(hid_t);
+    annb_status status;
+    const char *text;
+  } cases[] = {{no_tail, ANNB_ECORRUPT, "/X/data: its tail is missing"},
+               {long_tail, ANNB_ECORRUPT, "/X/data: its tail is missing or does not fit"},
+               {no_target, ANNB_ECORRUPT, "/uns/bad: stands for an object that is not in the sidecar"},
+               {clash, ANNB_ECORRUPT, "/obs: is in the sidecar too"},
+               {bad_order, ANNB_ECORRUPT, "gone: the order of the links"},
+               {order_of_numbers, ANNB_ECORRUPT, "the order of links cannot be read"},
+               {bad_references, ANNB_ECORRUPT, "is not a list of references"},
+               {lost_reference, ANNB_ECORRUPT, "a reference of /uns to /X cannot be set"}};
+  merge_fails(cases[_i].spoil, cases[_i].status, cases[_i].text);
 }
 END_TEST
 
@@ -755,7 +805,7 @@ int main(void) {
   tcase_add_test(split_case, test_raw_packed);
   tcase_add_test(split_case, test_order);
   tcase_add_test(split_case, test_reserved);
-  tcase_add_test(split_case, test_damaged_restore);
+  tcase_add_loop_test(split_case, test_bad_restore, 0, 8);
   tcase_add_test(trees, test_many_links);
   tcase_add_test(trees, test_references);
   tcase_add_test(trees, test_references_inside);
