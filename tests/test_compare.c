@@ -347,7 +347,8 @@ END_TEST
 
 /* NaN payloads and -0.0 are bits. */
 START_TEST(test_bits) {
-  static const uint32_t bits[][2] = {{0x7fc00000, 0x7fc00001}, {0x7fc00000, 0xffc00000}, {0x00000000, 0x80000000}, {0x7fc00001, 0x7fc00001}};
+  static const uint32_t bits[][2] = {
+      {0x7fc00000, 0x7fc00001}, {0x7fc00000, 0xffc00000}, {0x00000000, 0x80000000}, {0x7fc00001, 0x7fc00001}};
   make(a);
   make(b);
   float x;

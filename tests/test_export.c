@@ -101,7 +101,8 @@ static void make_sparse(const sparse *x) {
   uint64_t all = n + x->tail;
   int32_t *indices = calloc(all + 1, sizeof *indices);
   float *values = calloc(all + 1, sizeof *values);
-  for (uint64_t i = 0; i < major; i++) draw(&state, indices + indptr[i], (uint64_t)(indptr[i + 1] - indptr[i]), minor ? minor : 1, x->order);
+  for (uint64_t i = 0; i < major; i++)
+    draw(&state, indices + indptr[i], (uint64_t)(indptr[i + 1] - indptr[i]), minor ? minor : 1, x->order);
   for (uint64_t i = 0; i < all; i++) values[i] = (float)(i % 9) - 1; /* explicit zeros too */
   for (uint64_t i = n; i < all; i++) indices[i] = (int32_t)(i % 1000);
   hid_t file = h5_make_file(source), group;
@@ -123,12 +124,12 @@ static void make_sparse(const sparse *x) {
 }
 
 static const sparse sparse_cases[] = {
-    {"csr_matrix", 300, 200, 20, SORTED, 0, 0, 0},      {"csr_matrix", 300, 200, 20, UNSORTED, 1, 100, 0},
-    {"csr_matrix", 300, 200, 20, REPEATS, 2, 2000, 33}, {"csr_matrix", 0, 200, 20, SORTED, 0, 0, 0},
-    {"csr_matrix", 300, 0, 20, SORTED, 0, 0, 5},        {"csr_matrix", 70000, 50, 3, SORTED, 0, 5000, 0},
-    {"csc_matrix", 300, 200, 20, SORTED, 0, 0, 0},      {"csc_matrix", 300, 200, 20, UNSORTED, 1, 100, 0},
-    {"csc_matrix", 300, 200, 20, REPEATS, 2, 64, 33},   {"csc_matrix", 0, 200, 20, SORTED, 0, 0, 0},
-    {"csc_matrix", 300, 0, 20, SORTED, 0, 0, 5},        {"csc_matrix", 50, 70000, 3, UNSORTED, 0, 5000, 0},
+    {"csr_matrix", 300, 200, 20, SORTED, 0, 0, 0},        {"csr_matrix", 300, 200, 20, UNSORTED, 1, 100, 0},
+    {"csr_matrix", 300, 200, 20, REPEATS, 2, 2000, 33},   {"csr_matrix", 0, 200, 20, SORTED, 0, 0, 0},
+    {"csr_matrix", 300, 0, 20, SORTED, 0, 0, 5},          {"csr_matrix", 70000, 50, 3, SORTED, 0, 5000, 0},
+    {"csc_matrix", 300, 200, 20, SORTED, 0, 0, 0},        {"csc_matrix", 300, 200, 20, UNSORTED, 1, 100, 0},
+    {"csc_matrix", 300, 200, 20, REPEATS, 2, 64, 33},     {"csc_matrix", 0, 200, 20, SORTED, 0, 0, 0},
+    {"csc_matrix", 300, 0, 20, SORTED, 0, 0, 5},          {"csc_matrix", 50, 70000, 3, UNSORTED, 0, 5000, 0},
     {"csc_matrix", 40000, 200, 15000, UNSORTED, 0, 0, 0}, /* more than fits the memory at once */
 };
 
@@ -154,8 +155,8 @@ START_TEST(test_dense_types) {
   uint8_t *bytes = calloc(n, size);
   uint64_t state = 3;
   for (size_t i = 0; i < n * size; i++) bytes[i] = maker_next(&state) % 3 ? 0 : (uint8_t)maker_next(&state);
-  memset(bytes, 0xFF, size);                             /* NaN with a payload, or −1 */
-  bytes[size] = bytes[2 * size - 1] = 0x80;              /* −0.0 and others */
+  memset(bytes, 0xFF, size);                /* NaN with a payload, or −1 */
+  bytes[size] = bytes[2 * size - 1] = 0x80; /* −0.0 and others */
   make_dense(7, 11, types[_i], types[_i], bytes, NULL);
   free(bytes);
   round_trip();
@@ -347,7 +348,8 @@ START_TEST(test_parts) {
   const maker_csr *parts[2] = {&x, &x};
   const uint64_t rows[2] = {20, 20};
   const maker_matrix matrix = {.name = "X", .axes = ANNB_OBS_VAR, .dtype = ANNB_F32, .n_cols = 10, .form = ANNB_CSR, .parts = parts};
-  const maker_spec spec = {.path = store, .n_vars = 10, .n_parts = 2, .part_rows = rows, .matrices = &matrix, .n_matrices = 1, .sidecars = true};
+  const maker_spec spec = {
+      .path = store, .n_vars = 10, .n_parts = 2, .part_rows = rows, .matrices = &matrix, .n_matrices = 1, .sidecars = true};
   maker_store(&spec);
   maker_free(&x);
   fails(output, NULL, ANNB_EUNSUPPORTED, "2 parts");
@@ -410,12 +412,24 @@ END_TEST
 /* ---- real files, when they are there ---- */
 
 START_TEST(test_real) {
-  static const char *const names[] = {"accept/gen_rich_anndata_0.5.10.h5ad", "accept/gen_rich_anndata_0.13.4.h5ad", "accept/curation_valid_0.7_raw.h5ad",
-                                      "accept/duckdb_compound.h5ad",         "accept/gen_track_order.h5ad",        "accept/gen_hardlink_shared.h5ad",
-                                      "accept/gen_softlink_x.h5ad",          "accept/gen_externallink.h5ad",       "accept/gen_csr_tail_padding.h5ad",
-                                      "accept/gen_csr_indptr_f8.h5ad",       "accept/gen_filter_lzf_shuffle_csr.h5ad", "accept/gen_string_null_pointer.h5ad",
-                                      "accept/pertpy_sc_sim_csc_unsorted.h5ad", "either/gen_cycle_hardlink.h5ad",  "either/gen_deep_nesting.h5ad",
-                                      "either/gen_extra_toplevel.h5ad",      "either/gen_committed_datatype.h5ad", "either/gen_softlink_dangling.h5ad"};
+  static const char *const names[] = {"accept/gen_rich_anndata_0.5.10.h5ad",
+                                      "accept/gen_rich_anndata_0.13.4.h5ad",
+                                      "accept/curation_valid_0.7_raw.h5ad",
+                                      "accept/duckdb_compound.h5ad",
+                                      "accept/gen_track_order.h5ad",
+                                      "accept/gen_hardlink_shared.h5ad",
+                                      "accept/gen_softlink_x.h5ad",
+                                      "accept/gen_externallink.h5ad",
+                                      "accept/gen_csr_tail_padding.h5ad",
+                                      "accept/gen_csr_indptr_f8.h5ad",
+                                      "accept/gen_filter_lzf_shuffle_csr.h5ad",
+                                      "accept/gen_string_null_pointer.h5ad",
+                                      "accept/pertpy_sc_sim_csc_unsorted.h5ad",
+                                      "either/gen_cycle_hardlink.h5ad",
+                                      "either/gen_deep_nesting.h5ad",
+                                      "either/gen_extra_toplevel.h5ad",
+                                      "either/gen_committed_datatype.h5ad",
+                                      "either/gen_softlink_dangling.h5ad"};
   const char *base = getenv("H5AD_DIR");
   if (!base || !*base) return;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
