@@ -280,6 +280,7 @@ def test_newer_format(copy):
     manifest = next((copy / "manifests").iterdir())
     data = bytearray(manifest.read_bytes())
     data[8:10] = (9).to_bytes(2, "little")
+    data[12:16] = (192).to_bytes(4, "little")  # with a longer header: else it is a damaged one of this version
     manifest.write_bytes(data)
     message = refused(run("info", copy), manifest.name)
     assert "version" in message
