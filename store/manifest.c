@@ -57,8 +57,7 @@ char *annb_object_path(const char *store, const annb_fmt_object *object) {
   return annb_io_join(store, name);
 }
 
-/* The generation of a manifest's file name; false when it is no such name. */
-static bool generation_of(const char *name, uint64_t *generation) {
+bool annb_manifest_generation(const char *name, uint64_t *generation) {
   uint64_t n = 0;
   if (strlen(name) != NAME_DIGITS + 5 || strcmp(name + NAME_DIGITS, ".annm")) return false;
   for (int i = 0; i < NAME_DIGITS; i++) {
@@ -87,7 +86,7 @@ annb_status annb_manifest_latest(const char *store, uint64_t *generation, annb_e
   *generation = 0;
   for (size_t i = 0; i < n; i++) {
     uint64_t g;
-    if (generation_of(names[i], &g) && g > *generation) *generation = g;
+    if (annb_manifest_generation(names[i], &g) && g > *generation) *generation = g;
   }
   annb_io_free_names(names, n);
   return ANNB_OK;

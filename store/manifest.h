@@ -4,6 +4,8 @@
 
 #include "envelope.h"
 
+#include <stdbool.h>
+
 /* Tables are growable arrays of the on-disk rows. */
 typedef struct annb_manifest {
   annb_fmt_manifest_header header;
@@ -30,6 +32,8 @@ annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *
 /* The highest generation in the store directory, 0 when there is no manifest. ANNB_ENOTSTORE when `store` is not a directory with manifests/ in
  * it. Names that are no manifest's are ignored here (verify reports them). */
 annb_status annb_manifest_latest(const char *store, uint64_t *generation, annb_error *err);
+/* The generation of a manifest's file name ("<20 digits>.annm"); false when it is no such name. */
+bool annb_manifest_generation(const char *name, uint64_t *generation);
 /* "<store>/manifests/<20 digits>.annm" and "<store>/objects/<hex>.<suffix>" in fresh memory, or NULL. */
 char *annb_manifest_path(const char *store, uint64_t generation);
 char *annb_object_path(const char *store, const annb_fmt_object *object);

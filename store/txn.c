@@ -47,35 +47,40 @@ static bool is_object_name(const char *name) {
   return false;
 }
 
-static bool no_name(const char *name) {
-  (void)name;
-  return false;
+static bool is_manifest_name(const char *name) {
+  uint64_t generation;
+  return annb_manifest_generation(name, &generation);
 }
 
 /* ANNB_EEXIST when `dir` holds a name that `ours` does not know. A directory that is missing holds none. */
 static annb_status check_names(const char *dir, bool (*ours)(const char *name), annb_error *err) {
+  annb_error why = {.system_errno = 0};
   char **names;
   size_t n;
   annb_path_kind kind;
   annb_status s = annb_io_kind(dir, &kind, err);
   if (s || kind == ANNB_PATH_ABSENT) return s;
   if (kind != ANNB_PATH_DIR) return annb_fail(err, ANNB_EEXIST, dir, "exists and is not a directory: choose another name for the store");
-  s = annb_io_list(dir, &names, &n, err);
-  if (s) return s;
+  s = annb_io_list(dir, &names, &n, &why);
+  if (why.system_errno == ENOENT) return ANNB_OK; /* another transaction that gave up removed it just now */
+  if (s && err) *err = why;
   for (size_t i = 0; !s && i < n; i++) {
     if (!ours(names[i]))
-      s = annb_fail(err, ANNB_EEXIST, dir, "exists and is not an unfinished store (it holds '%.200s'): choose another name for the store", names[i]);
+      s = annb_fail(err, ANNB_EEXIST, dir, "exists and is not an unfinished store (it holds '%.200s'): choose another name for the store",
+                    names[i]);
   }
   annb_io_free_names(names, n);
   return s;
 }
 
-/* The newest generation, 0 when there is none or no directory for them yet. */
+/* The newest generation, 0 when there is none or no directory for them (yet, or no longer). */
 static annb_status newest(const annb_txn *txn, uint64_t *generation, annb_error *err) {
+  annb_error why = {.system_errno = 0};
   *generation = 0;
-  annb_path_kind kind;
-  annb_status s = annb_io_kind(txn->dirs[DIR_MANIFESTS], &kind, err);
-  return s || kind != ANNB_PATH_DIR ? s : annb_manifest_latest(txn->dirs[DIR_STORE], generation, err);
+  annb_status s = annb_manifest_latest(txn->dirs[DIR_STORE], generation, &why);
+  if (s == ANNB_ENOTSTORE || why.system_errno == ENOENT) return ANNB_OK;
+  if (s && err) *err = why;
+  return s;
 }
 
 static annb_status load_parent(const annb_txn *txn, uint64_t generation, annb_manifest *out, annb_error *err) {
@@ -95,7 +100,7 @@ static annb_status check_target(const annb_txn *txn, annb_error *err) {
   if (generation == 0) {
     s = check_names(txn->dirs[DIR_STORE], is_our_dir, err);
     if (!s) s = check_names(txn->dirs[DIR_OBJECTS], is_object_name, err);
-    return s ? s : check_names(txn->dirs[DIR_MANIFESTS], no_name, err);
+    return s ? s : check_names(txn->dirs[DIR_MANIFESTS], is_manifest_name, err);
   }
   if (txn->mode == ANNB_TXN_CREATE)
     return annb_fail(err, ANNB_EEXIST, txn->dirs[DIR_STORE], "is a store already: use --force to add a generation");
