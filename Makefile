@@ -158,7 +158,7 @@ VENV := build/venv
 $(VENV)/.ready: tests/requirements.txt
 	@mkdir -p build
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --requirement tests/requirements.txt
+	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
 
@@ -173,7 +173,7 @@ check: deps-test ## all tests
 	@B=$(B) tests/run.sh c scripts python
 
 check-c: ## the C tests only; T=NAME for one of them
-	@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@$(MAKE) --no-print-directory -j$(JOBS) $(if $(T),$(B)/tests/$(basename $(notdir $(T))),tests)
 	@B=$(B) T=$(T) tests/run.sh c
 
 check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSan

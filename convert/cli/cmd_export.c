@@ -15,7 +15,7 @@ typedef struct arguments {
 } arguments;
 
 static const struct argp_option options[] = {
-    {.name = "output", .key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
+    {.key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
     {.name = "force", .key = FORCE, .doc = "Replace OUT.h5ad if it exists, once the new file is complete"},
     {0},
 };

@@ -25,7 +25,7 @@ typedef struct view {
   annb_part_info part_info;
 } view;
 
-static const struct argp_option options[] = {{.name = "cells", .key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"}, {0}};
+static const struct argp_option options[] = {{.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;

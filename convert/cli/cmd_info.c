@@ -9,17 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { JSON = 256 }; /* no short option */
+
 typedef struct arguments {
   const char *store;
   bool json;
 } arguments;
 
-static const struct argp_option options[] = {{.name = "json", .key = 'j', .doc = "One JSON object instead of a table"}, {0}};
+static const struct argp_option options[] = {{.name = "json", .key = JSON, .doc = "One JSON object instead of a table"}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
-    case 'j': a->json = true; return 0;
+    case JSON: a->json = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock info STORE");
@@ -179,7 +181,7 @@ static void add_column_row(void *table, const annb_column_info *c) {
   cli_table_add(table, cli_safe(c->name, strlen(c->name)));
   add_text(table, kind_name(c->kind));
   add_text(table, c->kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(c->dtype));
-  cli_table_add(table, cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? " categories" : "", c->is_index ? "names" : "",
+  cli_table_add(table, cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? (c->n_categories == 1 ? " category" : " categories") : "", c->is_index ? "names" : "",
                                   c->ordered ? ", ordered" : "", c->has_mask ? (categorical || c->is_index ? ", nullable" : "nullable") : ""));
   free(count);
 }

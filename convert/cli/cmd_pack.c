@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 't', MEMORY = 'm', OUTPUT = 'o', SEGMENT_ROWS = 256, FORCE };
+enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, FORCE };
 enum { MAX_THREADS = 256 };
 #define MIN_MEMORY (UINT64_C(32) << 20)
 
@@ -17,7 +17,7 @@ typedef struct arguments {
 } arguments;
 
 static const struct argp_option options[] = {
-    {.name = "output", .key = OUTPUT, .arg = "STORE", .doc = "The store directory to make, like cells.annblock (required)"},
+    {.key = OUTPUT, .arg = "STORE", .doc = "The store directory to make, like cells.annblock (required)"},
     {.name = "threads", .key = THREADS, .arg = "N", .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},
     {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},
     {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { JSON = 256 }; /* no short option */
+
 typedef struct arguments {
   const char *store;
   bool json;
@@ -21,12 +23,12 @@ typedef struct run {
   json_t *findings; /* NULL: print lines */
 } run;
 
-static const struct argp_option options[] = {{.name = "json", .key = 'j', .doc = "One JSON object instead of lines"}, {0}};
+static const struct argp_option options[] = {{.name = "json", .key = JSON, .doc = "One JSON object instead of lines"}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
-    case 'j': a->json = true; return 0;
+    case JSON: a->json = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock verify STORE");
