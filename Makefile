@@ -173,7 +173,7 @@ check: deps-test ## all tests
 	@B=$(B) tests/run.sh c scripts python
 
 check-c: ## the C tests only; T=NAME for one of them
-	@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@$(MAKE) --no-print-directory -j$(JOBS) $(if $(T),$(B)/tests/$(basename $(notdir $(T))),tests)
 	@B=$(B) T=$(T) tests/run.sh c
 
 check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSan

@@ -69,11 +69,22 @@ bool annb_pieces_next(annb_pieces *pieces) {
   return true;
 }
 
+/* HDF5 clears a conversion buffer of 1 MiB for each transfer of strings unless told of a smaller one. */
+static hid_t transfer(const annb_pieces *p, hid_t type) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(p->n, (uint64_t)H5Tget_size(type), &bytes) || bytes >= (UINT64_C(1) << 20)) return H5P_DEFAULT;
+  hid_t properties = H5Pcreate(H5P_DATASET_XFER);
+  if (properties >= 0) H5Pset_buffer(properties, bytes < 1024 ? 1024 : bytes, NULL, NULL);
+  return properties < 0 ? H5P_DEFAULT : properties;
+}
+
 static herr_t move(const annb_pieces *p, hid_t dataset, hid_t type, void *out, const void *in) {
   hid_t space = H5Dget_space(dataset), memory = p->rank ? H5Screate_simple(p->rank, p->count, NULL) : H5Screate(H5S_SCALAR);
+  hid_t properties = transfer(p, type);
   herr_t r = space < 0 || memory < 0 ? -1 : 0;
   if (r >= 0 && p->rank) r = H5Sselect_hyperslab(space, H5S_SELECT_SET, p->start, NULL, p->count, NULL);
-  if (r >= 0) r = out ? H5Dread(dataset, type, memory, space, H5P_DEFAULT, out) : H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, in);
+  if (r >= 0) r = out ? H5Dread(dataset, type, memory, space, properties, out) : H5Dwrite(dataset, type, memory, space, properties, in);
+  if (properties != H5P_DEFAULT) annb_h5_close(&properties);
   annb_h5_close(&space);
   annb_h5_close(&memory);
   return r;

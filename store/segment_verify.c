@@ -133,7 +133,8 @@ static void check_sums(walk *w) {
   if (w->rows_lost || w->stopped) return;
   if (m->nnz != s->nnz || m->max_row_nnz != s->max_row_nnz || m->max_record != s->max_record || m->n_rows != s->n_rows)
     FOUND(w, ANNB_NO_ROW,
-          "meta section states %llu elements, at most %llu in a row and %llu bytes in a record; the rows have %llu, %llu and %llu", ULL(m->nnz), ULL(m->max_row_nnz), ULL(m->max_record), ULL(s->nnz), ULL(s->max_row_nnz), ULL(s->max_record));
+          "meta section states %llu elements, at most %llu in a row and %llu bytes in a record; the rows have %llu, %llu and %llu",
+          ULL(m->nnz), ULL(m->max_row_nnz), ULL(m->max_record), ULL(s->nnz), ULL(s->max_row_nnz), ULL(s->max_record));
 }
 
 void annb_segment_verify(annb_segment *segment, annb_report_fn report, void *user) {

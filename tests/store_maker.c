@@ -196,6 +196,11 @@ size_t maker_awkward_rows(uint64_t n_rows, uint64_t *rows) {
   return n;
 }
 
+bool maker_all(const void *bytes, size_t n, uint8_t byte) {
+  const uint8_t *p = bytes;
+  return n == 0 || (p[0] == byte && !memcmp(p, p + 1, n - 1));
+}
+
 uint8_t *maker_guarded(size_t n) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (n + page - 1) / page * page;
   int fd = open("/dev/zero", O_RDWR);

@@ -75,6 +75,8 @@ annb_status maker_read_row(const annb_store *store, annb_context *context, const
 
 /* All rows in order, then rows at random with repeats, then the last again: 3 n_rows + 5 of them (0 for no rows). */
 size_t maker_awkward_rows(uint64_t n_rows, uint64_t *rows);
+/* Whether all `n` bytes are `byte`. */
+bool maker_all(const void *bytes, size_t n, uint8_t byte);
 /* `n` bytes, all 0xA5, that end where the memory ends: one byte more is a crash. Never freed. */
 uint8_t *maker_guarded(size_t n);
 

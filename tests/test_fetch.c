@@ -82,20 +82,22 @@ static void expected_order(const maker_csr *x, uint64_t row, bool sort, uint64_t
 static void check_batch(const batch *b, const maker_csr *x, const uint64_t *rows, size_t n, const annb_fetch_options *o) {
   uint64_t *order = room(x->n_cols * 8);
   annb_dtype dtype = o && o->dtype ? o->dtype : x->dtype;
+  uint64_t wrong = 0; /* one assertion in the end: each costs more than a comparison */
   for (size_t i = 0; i < n; i++) {
     uint64_t nnz = x->indptr[rows[i] + 1] - x->indptr[rows[i]], at = (uint64_t)b->indptr[i];
     ck_assert_uint_eq((uint64_t)b->indptr[i + 1] - at, nnz);
     expected_order(x, rows[i], o && o->sort_indices, order);
     for (uint64_t k = 0; k < nnz; k++) {
-      ck_assert_int_eq(index_at(b->indices, o && o->index64, at + k), x->indices[order[k]]);
-      ck_assert(maker_number(b->values, dtype, at + k) == maker_number(x->values, x->dtype, order[k]));
+      wrong += index_at(b->indices, o && o->index64, at + k) != x->indices[order[k]];
+      wrong += maker_number(b->values, dtype, at + k) != maker_number(x->values, x->dtype, order[k]);
     }
   }
+  ck_assert_uint_eq(wrong, 0);
   free(order);
 }
 
 static void fetch_and_check(const annb_store *store, const maker_csr *x, const uint64_t *rows, size_t n, const annb_fetch_options *o) {
-  static const uint64_t slacks[] = {0, 5, 127, 128, 129, 4096};
+  static const uint64_t slacks[] = {0, 127, 128, 4096};
   for (size_t i = 0; i < sizeof slacks / sizeof *slacks; i++) {
     batch b = fetch(store, 0, rows, n, o, slacks[i]);
     check_batch(&b, x, rows, n, o);
@@ -107,11 +109,11 @@ static void fetch_and_check(const annb_store *store, const maker_csr *x, const u
 
 START_TEST(every_dtype) {
   annb_dtype dtype = (annb_dtype)_i;
-  uint64_t rows[300 * 4];
+  uint64_t rows[120 * 4];
   for (int order = MAKER_SORTED; order <= MAKER_REPEATS; order++) {
-    maker_csr x = maker_random((uint64_t)_i, 300, 60, 12, dtype, order);
-    annb_store *store = simple(&x, 77, 16);
-    size_t n = maker_awkward_rows(300, rows);
+    maker_csr x = maker_random((uint64_t)_i, 120, 60, 12, dtype, order);
+    annb_store *store = simple(&x, 37, 16);
+    size_t n = maker_awkward_rows(120, rows);
     fetch_and_check(store, &x, rows, n, NULL);
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.sort_indices = true});
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.index64 = true, .sort_indices = true});
@@ -142,14 +144,15 @@ END_TEST
 START_TEST(wide_rows) {
   uint64_t rows[] = {3, 0, 1, 2, 3, 3};
   for (int order = MAKER_SORTED; order <= MAKER_REPEATS; order++) {
-    maker_csr x = maker_random(9, 4, 70000, 30000, ANNB_F32, order);
-    for (uint64_t i = 0; order == MAKER_SHUFFLED && i < x.indptr[4]; i++) x.indices[i] = x.indices[i] * 200 + 7;
-    if (order == MAKER_SHUFFLED) x.n_cols *= 200;
+    maker_csr x = maker_random(9, 4, 7000, 3000, ANNB_F32, order);
+    for (uint64_t i = 0; order == MAKER_SHUFFLED && i < x.indptr[4]; i++) x.indices[i] = x.indices[i] * 2000 + 7;
+    if (order == MAKER_SHUFFLED) x.n_cols *= 2000;
     annb_store *store = simple(&x, 2, 0);
     batch b = fetch(store, 0, rows, 6, &(annb_fetch_options){.sort_indices = true}, 0);
+    uint64_t wrong = 0;
     for (int i = 0; i < 6; i++)
-      for (int64_t k = b.indptr[i] + 1; k < b.indptr[i + 1]; k++)
-        ck_assert_int_le(((int32_t *)b.indices)[k - 1], ((int32_t *)b.indices)[k]);
+      for (int64_t k = b.indptr[i] + 1; k < b.indptr[i + 1]; k++) wrong += ((int32_t *)b.indices)[k - 1] > ((int32_t *)b.indices)[k];
+    ck_assert_uint_eq(wrong, 0);
     free_batch(&b);
     b = fetch(store, 0, rows, 6, NULL, 0);
     for (int i = 0; i < 6; i++) {
@@ -330,8 +333,8 @@ static void fetch_guarded(const annb_store *store, const maker_csr *x, const uin
   batch b = {(int64_t *)(void *)maker_guarded((n + 1) * 8), maker_guarded(total * index_size), maker_guarded(total * value_size)};
   uint8_t *indices = b.indices, *values = b.values;
   FAILS(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, total - 1, &err), ANNB_ECAPACITY);
-  for (size_t i = 0; i < total * index_size; i++) ck_assert_uint_eq(indices[i], 0xA5);
-  for (size_t i = 0; i < total * value_size; i++) ck_assert_uint_eq(values[i], 0xA5);
+  ck_assert(maker_all(indices, total * index_size, 0xA5));
+  ck_assert(maker_all(values, total * value_size, 0xA5));
   OK(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, total, &err));
   check_batch(&b, x, rows, n, o);
 }

@@ -419,16 +419,18 @@ static const breakage breakages[] = {
 };
 
 START_TEST(every_rule) {
-  const breakage *b = &breakages[_i];
-  annb_manifest m = build(), back;
-  annb_error err = {.status = ANNB_OK};
-  b->apply(&m);
-  ck_assert_int_eq(annb_manifest_write(&m, path, NULL), ANNB_OK);
-  annb_status s = annb_manifest_load(path, 1, &back, &err);
-  ck_assert_msg(s == b->expected, "%s: %s (%s)", b->what, annb_status_name(s), err.message);
-  if (s) ck_assert_ptr_eq(strstr(err.message, path), err.message);
-  annb_manifest_free(&back);
-  annb_manifest_free(&m);
+  for (const breakage *b = breakages; b < breakages + sizeof breakages / sizeof *breakages; b++) {
+    annb_manifest m = build(), back;
+    annb_error err = {.status = ANNB_OK};
+    b->apply(&m);
+    ck_assert_int_eq(annb_manifest_write(&m, path, NULL), ANNB_OK);
+    annb_status s = annb_manifest_load(path, 1, &back, &err);
+    ck_assert_msg(s == b->expected, "%s: %s (%s)", b->what, annb_status_name(s), err.message);
+    if (s) ck_assert_ptr_eq(strstr(err.message, path), err.message);
+    ck_assert_int_eq(unlink(path), 0);
+    annb_manifest_free(&back);
+    annb_manifest_free(&m);
+  }
 }
 END_TEST
 
@@ -539,9 +541,9 @@ START_TEST(latest) {
   ck_assert_int_eq(mkdir(manifests, 0777), 0);
   ck_assert_int_eq(annb_manifest_latest(dir, &g, &err), ANNB_OK);
   ck_assert_uint_eq(g, 0);
-  const char *const names[] = {"00000000000000000009.annm", "00000000000000000010.annm", "00000000000000000000.annm", "99999999999999999999.annm",
-                               "18446744073709551616.annm", "0000000000000000011.annm",  "00000000000000000012.ann",  "+0000000000000000013.annm",
-                               "00000000000000000014.annm~"};
+  const char *const names[] = {"00000000000000000009.annm", "00000000000000000010.annm", "00000000000000000000.annm",
+                               "99999999999999999999.annm", "18446744073709551616.annm", "0000000000000000011.annm",
+                               "00000000000000000012.ann",  "+0000000000000000013.annm", "00000000000000000014.annm~"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char *p = annb_io_join(manifests, names[i]);
     temp_write(p, "", 0);
@@ -564,7 +566,7 @@ int main(void) {
   tcase_add_test(tcase, every_bit_counts);
   tcase_add_test(tcase, every_length_counts);
   tcase_add_test(tcase, counts_do_not_allocate);
-  tcase_add_loop_test(tcase, every_rule, 0, (int)(sizeof breakages / sizeof *breakages));
+  tcase_add_test(tcase, every_rule);
   tcase_add_test(tcase, store_id_is_checked);
   tcase_add_test(tcase, features_and_schema_are_refused);
   tcase_add_test(tcase, sections_must_be_critical);

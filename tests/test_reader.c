@@ -406,16 +406,20 @@ static unsigned read_at_random(const annb_store *store, const maker_csr *x, uint
 static void *run_thread(void *argument) {
   reader_thread *t = argument;
   pthread_barrier_wait(t->start);
-  t->wrong = read_at_random(t->store, t->x, t->seed, 60);
+  t->wrong = read_at_random(t->store, t->x, t->seed, 30);
   return NULL;
 }
 
-static pid_t fork_reader(const annb_store *store, const maker_csr *x) {
+static pid_t fork_reader(annb_store *store, maker_csr *x) {
   pid_t pid = fork();
   ck_assert_int_ge(pid, 0);
   if (pid == 0) {
     alarm(60); /* a deadlock ends the child */
-    _exit(read_at_random(store, x, 77, 60) ? 1 : 0);
+    unsigned wrong = read_at_random(store, x, 77, 30);
+    annb_store_close(store);
+    maker_free(x);
+    annb_context_close(context);
+    _exit(wrong ? 1 : 0);
   }
   return pid;
 }
@@ -428,12 +432,19 @@ static void wait_reader(pid_t pid) {
 
 enum { THREADS = 8 };
 
+/* The allocator of AddressSanitizer may hang in the child when other threads allocate during fork; that of the C library does not. */
+#if defined(__SANITIZE_ADDRESS__)
+#define FORK_WHILE_RUNNING 0
+#else
+#define FORK_WHILE_RUNNING 1
+#endif
+
 /* One store for all; its many segments are opened by whoever comes first. `fork_when` 0: before any was opened, 1: while threads run,
  * 2: afterwards. */
 START_TEST(threads_and_fork) {
   maker_csr x = maker_random(4, 240, 100, 30, ANNB_F32, MAKER_SHUFFLED);
   maker_simple(path, ANNB_TXN_CREATE, &x, 10, 2);
-  int fork_when = _i;
+  int fork_when = _i == 1 && !FORK_WHILE_RUNNING ? 2 : _i;
   for (int round = 0; round < 5; round++) {
     annb_store *store = open_generation(0);
     pthread_barrier_t start;

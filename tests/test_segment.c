@@ -82,7 +82,8 @@ static annb_segment_result write_segment(const char *to, const matrix *m, const 
   ck_assert_msg(!annb_segment_writer_open(to, dir, params, &w, &err), "%s", err.message);
   for (uint64_t row = 0; row < m->n_rows; row += chunk) {
     uint64_t n = m->n_rows - row < chunk ? m->n_rows - row : chunk;
-    annb_status s = annb_segment_writer_append(w, n, m->indptr + row, m->indices + m->indptr[row], m->values + m->indptr[row] * width(m), &err);
+    uint64_t from = m->indptr[row];
+    annb_status s = annb_segment_writer_append(w, n, m->indptr + row, m->indices + from, m->values + from * width(m), &err);
     ck_assert_msg(!s, "%s", err.message);
     ck_assert_uint_eq(annb_segment_writer_rows(w), row + n);
   }

@@ -181,7 +181,7 @@ static void add_column_row(void *table, const annb_column_info *c) {
   cli_table_add(table, cli_safe(c->name, strlen(c->name)));
   add_text(table, kind_name(c->kind));
   add_text(table, c->kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(c->dtype));
-  cli_table_add(table, cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? " categories" : "", c->is_index ? "names" : "",
+  cli_table_add(table, cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? (c->n_categories == 1 ? " category" : " categories") : "", c->is_index ? "names" : "",
                                   c->ordered ? ", ordered" : "", c->has_mask ? (categorical || c->is_index ? ", nullable" : "nullable") : ""));
   free(count);
 }

@@ -148,13 +148,18 @@ void cli_table_print(cli_table *table, FILE *out) {
     size_t w = width(table->cells[i]);
     if (w > widths[i % n_cols]) widths[i % n_cols] = w;
   }
+  int space = 0; /* owed before the next text, so that lines do not end with spaces */
   for (size_t i = 0; i < table->n; i++) {
     size_t column = i % n_cols;
-    bool last = column + 1 == n_cols;
     int pad = (int)(widths[column] - width(table->cells[i]));
-    if (table->align[column] == 'r') fprintf(out, "%*s%s", pad, "", table->cells[i]);
-    else fprintf(out, "%s%*s", table->cells[i], last ? 0 : pad, "");
-    fputs(last ? "\n" : "  ", out);
+    bool right = table->align[column] == 'r';
+    if (right) space += pad;
+    if (*table->cells[i]) {
+      fprintf(out, "%*s%s", space, "", table->cells[i]);
+      space = 0;
+    }
+    space = column + 1 == n_cols ? 0 : space + (right ? 0 : pad) + 2;
+    if (column + 1 == n_cols) putc('\n', out);
     free(table->cells[i]);
   }
   free(widths);
