@@ -44,7 +44,7 @@ step convert-check "$source" "$back"
 
 cells=$("$CLI" info "$store" --json | sed -n 's/^  "n_obs": \([0-9]*\),*$/\1/p')
 before=$(size "$source") after=$(size "$store")
-per_second() { awk -v n="$cells" -v s="$1" 'BEGIN {printf "%.2f s (%d cells/s)", s, s > 0 ? n / s : 0}'; }
+per_second() { awk -v n="$cells" -v s="$1" 'BEGIN {printf("%.2f s (%d cells/s)", s, (s > 0 ? n / s : 0))}'; }
 cat <<END
 
 Packed $source into $store, read from it, and exported it to $back, which holds the same.
