@@ -341,10 +341,10 @@ static void fetch_guarded(const annb_store *store, const maker_csr *x, const uin
 
 START_TEST(capacity_is_exact) {
   static const annb_dtype dtypes[] = {ANNB_F32, ANNB_F64, ANNB_U8, ANNB_F16};
-  maker_csr x = maker_random(5, 50, 700, 300, ANNB_F32, MAKER_SHUFFLED);
-  annb_store *store = simple(&x, 20, 4);
-  uint64_t rows[200], total;
-  size_t n = maker_awkward_rows(50, rows);
+  maker_csr x = maker_random(5, 20, 500, 200, ANNB_F32, MAKER_SHUFFLED);
+  annb_store *store = simple(&x, 8, 4);
+  uint64_t rows[80], total;
+  size_t n = maker_awkward_rows(20, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &total, &err));
   for (int k = 0; k < 16; k++) {
     annb_fetch_options o = {.dtype = dtypes[k % 4], .index64 = k & 4, .sort_indices = k & 8};
