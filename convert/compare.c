@@ -1,6 +1,7 @@
 #include "compare.h"
 
 #include "files.h"
+#include "lzf.h"
 
 #include "../store/error.h"
 #include "../store/io.h"
@@ -193,6 +194,7 @@ static annb_status compare_files(annb_comparison *c, annb_error *err) {
 
 annb_status annb_compare(const char *a, const char *b, annb_difference_fn difference, void *user, uint64_t *different, annb_error *err) {
   annb_h5_quiet quiet = annb_h5_quiet_begin();
+  annb_lzf_register();
   annb_comparison c = {.side = {{a, -1, {0}}, {b, -1, {0}}}, .report = difference, .user = user};
   annb_status s = compare_files(&c, err);
   for (int i = 0; i < 2; i++) {

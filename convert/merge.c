@@ -39,7 +39,7 @@ static annb_status note_order(joining *j, hid_t mirror, const char *path, annb_e
   return ANNB_OK;
 }
 
-static annb_status note_empty(joining *j, hid_t shell, hid_t copy, const char *role, annb_error *err) {
+static annb_status note_empty(joining *j, hid_t shell, hid_t copy, const char *role, uint64_t tail, annb_error *err) {
   H5O_info_t a, b;
   annb_merged *m = j->merged;
   if (H5Oget_info2(shell, &a, H5O_INFO_BASIC) < 0 || H5Oget_info2(copy, &b, H5O_INFO_BASIC) < 0)
@@ -52,7 +52,7 @@ static annb_status note_empty(joining *j, hid_t shell, hid_t copy, const char *r
     j->empty_room = room;
   }
   annb_empty *e = &m->empty[m->n_empty++];
-  *e = (annb_empty){.addr = b.addr, .shell = a.addr};
+  *e = (annb_empty){.addr = b.addr, .shell = a.addr, .tail = tail};
   strncpy(e->role, role, sizeof e->role - 1);
   return ANNB_OK;
 }
@@ -77,10 +77,11 @@ static annb_status join_group(joining *j, const annb_place *place, const annb_li
 
 static annb_status join_shell(joining *j, const annb_place *place, const annb_link *link, hid_t shell, const char *role, annb_error *err) {
   hid_t copy = -1;
+  uint64_t tail = 0;
   char *path = annb_graph_path(&j->tree.graph, place->node, link->name);
   annb_status s = annb_shell_copy(&j->tree, place, link, shell, &copy, err);
-  if (!s) s = annb_shell_copy_tail(j->merged->restore, j->merged->restore_name, shell, copy, path, err);
-  if (!s) s = note_empty(j, shell, copy, role, err);
+  if (!s) s = annb_shell_copy_tail(j->merged->restore, j->merged->restore_name, shell, copy, path, &tail, err);
+  if (!s) s = note_empty(j, shell, copy, role, tail, err);
   free(path);
   annb_h5_close(&copy);
   return s;
@@ -187,7 +188,7 @@ annb_status annb_merge(const char *sidecar, const char *restore, const char *out
   return s;
 }
 
-const annb_empty *annb_merged_find(const annb_merged *merged, const char *path) {
+annb_empty *annb_merged_find(const annb_merged *merged, const char *path) {
   H5O_info_t info;
   if (!annb_h5_exists(merged->out, path) || H5Oget_info_by_name2(merged->out, path, &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0) return NULL;
   for (size_t i = 0; i < merged->n_empty; i++)

@@ -8,7 +8,9 @@
 typedef struct annb_empty {
   haddr_t addr;  /* in the output */
   haddr_t shell; /* in the restore file */
+  uint64_t tail; /* elements at its end that are there already */
   char role[16];
+  bool filled;   /* for the user */
 } annb_empty;
 
 typedef struct annb_merged {
@@ -22,7 +24,7 @@ typedef struct annb_merged {
  * must outlive `merged`. */
 annb_status annb_merge(const char *sidecar, const char *restore, const char *out, annb_merged *merged, annb_error *err);
 /* The dataset at `path` when it has no data yet, else NULL: it is whole, or not there. */
-const annb_empty *annb_merged_find(const annb_merged *merged, const char *path);
+annb_empty *annb_merged_find(const annb_merged *merged, const char *path);
 /* Flush and close the output, close the others. */
 annb_status annb_merged_finish(annb_merged *merged, annb_error *err);
 void annb_merged_close(annb_merged *merged);

@@ -103,9 +103,10 @@ static annb_status keep_tail(annb_tree *tree, hid_t dataset, hid_t shell, uint64
   return s;
 }
 
-annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, annb_error *err) {
+annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, uint64_t *n, annb_error *err) {
   uint64_t number;
   hsize_t dims[32], rows[32];
+  *n = 0;
   if (annb_h5_attr_u64(shell, ANNB_TAIL, &number, 1) != 1) return ANNB_OK;
   char name[64];
   snprintf(name, sizeof name, "/" ANNB_TAIL "/%" PRIu64, number);
@@ -113,7 +114,7 @@ annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t 
   annb_status s = ANNB_OK;
   if (tail < 0 || annb_h5_extent(tail, rows, NULL) != 1 || annb_h5_extent(copy, dims, NULL) != 1 || rows[0] > dims[0])
     s = annb_h5_fail(err, ANNB_ECORRUPT, restore_name, path, "its tail is missing or does not fit");
-  else s = copy_rows(tail, restore_name, 0, copy, "the output", dims[0] - rows[0], rows[0], path, err);
+  else s = copy_rows(tail, restore_name, 0, copy, "the output", dims[0] - rows[0], *n = rows[0], path, err);
   annb_h5_close(&tail);
   return s;
 }

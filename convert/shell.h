@@ -15,7 +15,7 @@ annb_status annb_shell_make(annb_tree *tree, const annb_place *place, const annb
 /* Create the dataset of a shell in the output (for export). */
 annb_status annb_shell_copy(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t shell, hid_t *copy, annb_error *err);
 
-/* Append the tail of a shell to its copy: `restore` is the open restore file. */
-annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, annb_error *err);
+/* Put the tail of a shell at the end of its copy: `restore` is the open restore file. *n is its length. */
+annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, uint64_t *n, annb_error *err);
 
 #endif
