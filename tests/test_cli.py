@@ -283,7 +283,7 @@ def test_newer_format(copy):
     data[12:16] = (192).to_bytes(4, "little")  # with a longer header: else it is a damaged one of this version
     manifest.write_bytes(data)
     message = refused(run("info", copy), manifest.name)
-    assert "version" in message
+    assert "format 9" in message
 
 
 # ---- outputs ----
