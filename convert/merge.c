@@ -88,7 +88,9 @@ static annb_status join_shell(joining *j, const annb_place *place, const annb_li
 }
 
 static annb_status join_hard(joining *j, const annb_place *place, const annb_link *link, annb_error *err) {
-  hid_t object = H5Oopen(j->tree.out[0], link->target + strlen(ANNB_HARD), H5P_DEFAULT), properties = annb_link_properties(link->cset);
+  /* HDF5 takes the slash away from the path of the root */
+  const char *path = link->target + strlen(ANNB_HARD);
+  hid_t object = H5Oopen(j->tree.out[0], *path ? path : "/", H5P_DEFAULT), properties = annb_link_properties(link->cset);
   herr_t r = object < 0 ? -1 : H5Olink(object, place->to, link->name, properties, H5P_DEFAULT);
   annb_h5_close(&properties);
   annb_h5_close(&object);
