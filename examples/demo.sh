@@ -27,7 +27,7 @@ timed() {
   took=$(awk -v a="$began" -v b="$(now)" 'BEGIN {print b - a}')
 }
 size() { find "$1" -type f -exec stat -c %s {} + | awk '{n += $1} END {print n}'; }
-human() { awk -v n="$1" 'BEGIN {split("bytes KiB MiB GiB TiB", u, " "); i = 1; while (n >= 1024 && i < 5) {n /= 1024; i++}; printf i > 1 ? "%.1f %s" : "%d %s", n, u[i]}'; }
+human() { awk -v n="$1" 'BEGIN {split("bytes KiB MiB GiB TiB", u, " "); i = 1; while (n >= 1024 && i < 5) {n /= 1024; i++}; printf((i > 1 ? "%.1f %s" : "%d %s"), n, u[i])}'; }
 
 timed pack "$source" -o "$store"
 pack_seconds=$took
@@ -44,7 +44,7 @@ step convert-check "$source" "$back"
 
 cells=$("$CLI" info "$store" --json | sed -n 's/^  "n_obs": \([0-9]*\),*$/\1/p')
 before=$(size "$source") after=$(size "$store")
-per_second() { awk -v n="$cells" -v s="$1" 'BEGIN {printf "%.2f s (%d cells/s)", s, s > 0 ? n / s : 0}'; }
+per_second() { awk -v n="$cells" -v s="$1" 'BEGIN {printf("%.2f s (%d cells/s)", s, (s > 0 ? n / s : 0))}'; }
 cat <<END
 
 Packed $source into $store, read from it, and exported it to $back, which holds the same.

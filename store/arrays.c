@@ -50,12 +50,14 @@ static annb_status find_sections(annb_arrays *a, annb_error *err) {
   if (s) return s;
   if (a->n_chunks != a->data_length / ANNB_CHUNK + (a->data_length % ANNB_CHUNK != 0))
     return CORRUPT("has %llu chunk checks for %llu bytes of arrays", ULL(a->n_chunks), ULL(a->data_length));
-  if (a->n_arrays >= ANNB_NONE || a->n_columns >= ANNB_NONE) return CORRUPT("states %llu arrays and %llu columns", ULL(a->n_arrays), ULL(a->n_columns));
+  if (a->n_arrays >= ANNB_NONE || a->n_columns >= ANNB_NONE)
+    return CORRUPT("states %llu arrays and %llu columns", ULL(a->n_arrays), ULL(a->n_columns));
   return ANNB_OK;
 }
 
 static bool name_fits(const annb_arrays *a, uint32_t offset, uint32_t length) {
-  return offset <= a->names_length && length <= a->names_length - offset && length <= ANNB_MAX_NAME && !(length && memchr(a->names + offset, 0, length));
+  if (offset > a->names_length || length > a->names_length - offset || length > ANNB_MAX_NAME) return false;
+  return length == 0 || !memchr(a->names + offset, 0, length);
 }
 
 /* Array i, which must start at or after *at, the end of the one before. */
@@ -68,7 +70,8 @@ static annb_status check_array(const annb_arrays *a, uint32_t i, uint64_t *at, a
   if (!dtype_size) return CORRUPT("array %u has the unknown dtype %u", i, row.dtype);
   if (row.n_rows > ANNB_MAX_ROWS + 1 || row.n_cols > ANNB_MAX_COLS)
     return CORRUPT("array %u states %llu rows of %llu values, more than the format allows", i, ULL(row.n_rows), ULL(row.n_cols));
-  if (row.offset % ANNB_ARRAY_ALIGN || row.offset < *at || row.offset > end) return CORRUPT("array %u starts at %llu, which is not its place", i, ULL(row.offset));
+  if (row.offset % ANNB_ARRAY_ALIGN || row.offset < *at || row.offset > end)
+    return CORRUPT("array %u starts at %llu, which is not its place", i, ULL(row.offset));
   if (!annb_mul(row.n_rows, row.n_cols, &size) || !annb_mul(size, dtype_size, &size) || size > end - row.offset)
     return CORRUPT("array %u states %llu rows of %llu values, which leave the file", i, ULL(row.n_rows), ULL(row.n_cols));
   *at = row.offset + size;
@@ -148,8 +151,8 @@ annb_status annb_arrays_check_chunk(annb_arrays *a, uint64_t chunk, annb_error *
   uint64_t at = chunk * ANNB_CHUNK, left = a->data_length - at;
   memcpy(&check, a->checks + chunk * sizeof check, sizeof check);
   if (annb_mix(annb_hash64(a->map.data + a->data_offset + at, left < ANNB_CHUNK ? left : ANNB_CHUNK), 0, chunk) != check)
-    return CORRUPT("chunk %llu of the arrays (from byte %llu) does not match its check: the file is damaged, restore it from a copy", ULL(chunk),
-                   ULL(a->data_offset + at));
+    return CORRUPT("chunk %llu of the arrays (from byte %llu) does not match its check: the file is damaged, restore it from a copy",
+                   ULL(chunk), ULL(a->data_offset + at));
   atomic_fetch_or_explicit(&a->checked[chunk / 64], bit, memory_order_relaxed);
   return ANNB_OK;
 }
@@ -158,8 +161,8 @@ annb_status annb_arrays_view(annb_arrays *a, uint32_t array, uint64_t first, uin
   if (array >= a->n_arrays) return annb_fail(err, ANNB_ERANGE, a->path, "array %u of %llu was asked for", array, ULL(a->n_arrays));
   annb_fmt_array row = annb_arrays_array(a, array);
   if (first > row.n_rows || n_rows > row.n_rows - first)
-    return annb_fail(err, ANNB_ERANGE, a->path, "rows %llu to %llu of array %u were asked for, it has %llu", ULL(first), ULL(first) + ULL(n_rows), array,
-                     ULL(row.n_rows));
+    return annb_fail(err, ANNB_ERANGE, a->path, "rows %llu to %llu of array %u were asked for, it has %llu", ULL(first),
+                     ULL(first) + ULL(n_rows), array, ULL(row.n_rows));
   uint64_t row_size = row.n_cols * annb_dtype_size((annb_dtype)row.dtype);
   uint64_t at = row.offset + first * row_size, size = n_rows * row_size;
   *out = a->map.data + at;

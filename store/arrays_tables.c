@@ -27,8 +27,10 @@ static bool is_vector(const annb_arrays_tables *t, uint32_t array, uint64_t n_ro
 static annb_dtype dtype_of(const annb_arrays_tables *t, uint32_t array) { return (annb_dtype)array_at(t, array).dtype; }
 
 static const char *string_fault(const annb_arrays_tables *t, const annb_fmt_column *c) {
-  if (!is_vector(t, c->values, c->length + 1) || dtype_of(t, c->values) != ANNB_U64) return "its string offsets are not an array of u64, one more than it has rows";
-  if (c->bytes >= t->n_arrays || dtype_of(t, c->bytes) != ANNB_U8 || array_at(t, c->bytes).n_cols != 1) return "its string bytes are not an array of u8";
+  if (!is_vector(t, c->values, c->length + 1) || dtype_of(t, c->values) != ANNB_U64)
+    return "its string offsets are not an array of u64, one more than it has rows";
+  if (c->bytes >= t->n_arrays || dtype_of(t, c->bytes) != ANNB_U8 || array_at(t, c->bytes).n_cols != 1)
+    return "its string bytes are not an array of u8";
   return NULL;
 }
 
@@ -38,7 +40,8 @@ static const char *categorical_fault(const annb_arrays_tables *t, const annb_fmt
   if (dtype != ANNB_I8 && dtype != ANNB_I16 && dtype != ANNB_I32) return "its codes are not i8, i16 or i32";
   if (c->categories >= t->n_columns) return "its categories do not exist";
   annb_fmt_column categories = column_at(t, c->categories);
-  if (categories.axis != ANNB_AXIS_NONE || categories.kind == ANNB_COLUMN_CATEGORICAL) return "its categories are not a plain column without an axis";
+  if (categories.axis != ANNB_AXIS_NONE || categories.kind == ANNB_COLUMN_CATEGORICAL)
+    return "its categories are not a plain column without an axis";
   return NULL;
 }
 
@@ -52,7 +55,8 @@ const char *annb_arrays_column_fault(const annb_arrays_tables *tables, const ann
   if ((c->flags & ANNB_COLUMN_INDEX) && c->axis == ANNB_AXIS_NONE) return "it is the index of no axis";
   if ((c->flags & ANNB_COLUMN_ORDERED) && !categorical) return "it is ordered but not categorical";
   if (c->axis == ANNB_AXIS_NONE && categorical) return "categories cannot have categories";
-  if ((!string && c->bytes != ANNB_NONE) || (!categorical && c->categories != ANNB_NONE)) return "it names an array or categories that its kind has not";
+  if ((!string && c->bytes != ANNB_NONE) || (!categorical && c->categories != ANNB_NONE))
+    return "it names an array or categories that its kind has not";
   if (string) fault = string_fault(tables, c);
   else if (categorical) fault = categorical_fault(tables, c);
   else if (!is_vector(tables, c->values, c->length)) fault = "its values are not an array of as many rows";

@@ -48,13 +48,11 @@ static const uint8_t *slice(scan *v, uint32_t array, uint64_t first, uint64_t n_
   return annb_arrays_view(v->a, array, first, n_rows, &data, NULL) ? NULL : data;
 }
 
-static int64_t code_at(const uint8_t *codes, uint64_t i, annb_dtype dtype) {
-  int8_t a;
-  int16_t b;
-  int32_t c;
-  if (dtype == ANNB_I8) return memcpy(&a, codes + i, sizeof a), a;
-  if (dtype == ANNB_I16) return memcpy(&b, codes + i * sizeof b, sizeof b), b;
-  return memcpy(&c, codes + i * sizeof c, sizeof c), c;
+/* Arrays are aligned, the file is mapped. */
+static int64_t code_at(const void *codes, uint64_t i, annb_dtype dtype) {
+  if (dtype == ANNB_I8) return ((const int8_t *)codes)[i];
+  if (dtype == ANNB_I16) return ((const int16_t *)codes)[i];
+  return ((const int32_t *)codes)[i];
 }
 
 static uint64_t offset_at(const uint8_t *offsets, uint64_t i) {
@@ -72,7 +70,8 @@ static bool codes_right(scan *v, uint32_t i, const annb_fmt_column *c, uint64_t 
   for (uint64_t k = 0; codes && k < n; k++) {
     int64_t code = code_at(codes, k, dtype);
     if (code >= -1 && code < (int64_t)n_categories) continue;
-    FINDING((int64_t)(first + k), "column %u: row %llu has code %lld of %llu categories", i, ULL(first + k), (long long)code, ULL(n_categories));
+    FINDING((int64_t)(first + k), "column %u: row %llu has code %lld of %llu categories", i, ULL(first + k), (long long)code,
+            ULL(n_categories));
     return false;
   }
   return true;
@@ -85,8 +84,8 @@ static bool offsets_right(scan *v, uint32_t i, const annb_fmt_column *c, uint64_
   for (uint64_t k = 0; k < n; k++) {
     uint64_t from = offset_at(offsets, k), to = offset_at(offsets, k + 1);
     if (from <= to && to <= n_bytes) continue;
-    FINDING((int64_t)(first + k), "column %u: the string of row %llu is said to be bytes %llu to %llu of %llu", i, ULL(first + k), ULL(from), ULL(to),
-            ULL(n_bytes));
+    FINDING((int64_t)(first + k), "column %u: the string of row %llu is said to be bytes %llu to %llu of %llu", i, ULL(first + k),
+            ULL(from), ULL(to), ULL(n_bytes));
     return false;
   }
   if (first == 0 && offset_at(offsets, 0) != 0) return FINDING(ANNB_NO_ROW, "column %u: its string offsets do not start at 0", i), false;

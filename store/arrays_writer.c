@@ -133,9 +133,10 @@ static annb_status check_complete(const annb_arrays_writer *w, annb_error *err) 
   return ANNB_OK;
 }
 
-static annb_status write_section(annb_arrays_writer *w, annb_section_list *list, uint32_t kind, const void *rows, size_t row_size, uint64_t n,
-                                 annb_error *err) {
-  return annb_section_write(list, &w->file, kind, ANNB_SECTION_CRITICAL, rows ? rows : "", row_size * n, kind == ANNB_SEC_NAMES ? 0 : n, err);
+static annb_status write_section(annb_arrays_writer *w, annb_section_list *list, uint32_t kind, const void *rows, size_t row_size,
+                                 uint64_t n, annb_error *err) {
+  return annb_section_write(list, &w->file, kind, ANNB_SECTION_CRITICAL, rows ? rows : "", row_size * n, kind == ANNB_SEC_NAMES ? 0 : n,
+                            err);
 }
 
 static annb_status write_tables(annb_arrays_writer *w, uint8_t footer_hash[16], annb_error *err) {
@@ -208,19 +209,22 @@ static annb_status begin(annb_arrays_writer *w, const char *name, annb_dtype dty
 static annb_status append(annb_arrays_writer *w, const void *rows, uint64_t n_rows, annb_error *err) {
   annb_fmt_array *array = &w->arrays[w->n_arrays - 1];
   uint64_t size;
-  if (n_rows > ANNB_MAX_ROWS + 1 - array->n_rows) return annb_fail(err, ANNB_EINVAL, w->path, "array %u would have more than 2^40 rows", w->n_arrays - 1);
+  if (n_rows > ANNB_MAX_ROWS + 1 - array->n_rows)
+    return annb_fail(err, ANNB_EINVAL, w->path, "array %u would have more than 2^40 rows", w->n_arrays - 1);
   if (!annb_mul(n_rows, array->n_cols, &size) || !annb_mul(size, annb_dtype_size((annb_dtype)array->dtype), &size) || size > SIZE_MAX)
     return annb_fail(err, ANNB_EINVAL, w->path, "array %u: %llu rows are too many", w->n_arrays - 1, (unsigned long long)n_rows);
   array->n_rows += n_rows;
   return size ? put(w, rows, (size_t)size, err) : ANNB_OK;
 }
 
-annb_status annb_arrays_begin(annb_arrays_writer *writer, const char *name, annb_dtype dtype, uint64_t n_cols, uint32_t *array, annb_error *err) {
+annb_status annb_arrays_begin(annb_arrays_writer *writer, const char *name, annb_dtype dtype, uint64_t n_cols, uint32_t *array,
+                              annb_error *err) {
   annb_status s = check_usable(writer, err);
   if (s) return s;
   if (writer->in_array) return annb_fail(err, ANNB_EINVAL, writer->path, "array %u is not ended", writer->n_arrays - 1);
   if (!annb_dtype_size(dtype) || n_cols > ANNB_MAX_COLS)
-    return annb_fail(err, ANNB_EINVAL, writer->path, "an array of dtype %d with %llu columns cannot be", (int)dtype, (unsigned long long)n_cols);
+    return annb_fail(err, ANNB_EINVAL, writer->path, "an array of dtype %d with %llu columns cannot be", (int)dtype,
+                     (unsigned long long)n_cols);
   if (!name) name = "";
   if (has_array(writer, name)) return annb_fail(err, ANNB_EINVAL, writer->path, "has an array '%.200s' already", name);
   return begin(writer, name, dtype, n_cols, array, err);
@@ -319,7 +323,8 @@ annb_status annb_arrays_add_column(annb_arrays_writer *writer, const annb_column
   row.categories = spec->kind == ANNB_COLUMN_CATEGORICAL ? spec->categories : ANNB_NONE;
   annb_arrays_tables tables = {(const uint8_t *)writer->arrays, (const uint8_t *)writer->columns, writer->n_arrays, writer->n_columns};
   const char *name = spec->name ? spec->name : "";
-  if (writer->in_array) return annb_fail(err, ANNB_EINVAL, writer->path, "a column is added while array %u is not ended", writer->n_arrays - 1);
+  if (writer->in_array)
+    return annb_fail(err, ANNB_EINVAL, writer->path, "a column is added while array %u is not ended", writer->n_arrays - 1);
   const char *fault = annb_arrays_column_fault(&tables, &row);
   if (fault) return annb_fail(err, ANNB_EINVAL, writer->path, "column '%.200s': %s", name, fault);
   if (writer->n_columns >= ANNB_NONE - 1) return annb_fail(err, ANNB_EINVAL, writer->path, "has too many columns");

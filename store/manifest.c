@@ -118,7 +118,8 @@ annb_status annb_manifest_add_object(annb_manifest *manifest, const annb_fmt_obj
 }
 
 static annb_status add_name(annb_manifest *manifest, const char *name, size_t length, uint32_t *offset, annb_error *err) {
-  if (length > ANNB_NONE - 1 - manifest->names_length) return annb_fail(err, ANNB_EINVAL, NULL, "the names of the store are too long together");
+  if (length > ANNB_NONE - 1 - manifest->names_length)
+    return annb_fail(err, ANNB_EINVAL, NULL, "the names of the store are too long together");
   char *names = realloc(manifest->names, manifest->names_length + length + 1);
   if (!names) return annb_fail_memory(err);
   manifest->names = names;
@@ -318,19 +319,22 @@ static annb_status check_header(const annb_manifest *m, uint64_t generation, con
     return annb_fail(err, ANNB_ECORRUPT, path, "says it is generation %llu, its name says %llu", (unsigned long long)h->generation,
                      (unsigned long long)generation);
   if ((h->generation == 1) != annb_all_zero(h->parent, sizeof h->parent))
-    return annb_fail(err, ANNB_ECORRUPT, path, h->generation == 1 ? "is the first generation but names a parent" : "does not name its parent");
+    return annb_fail(err, ANNB_ECORRUPT, path,
+                     h->generation == 1 ? "is the first generation but names a parent" : "does not name its parent");
   if (h->generation > 1) return ANNB_OK;
   first_store_id(m, id);
   if (memcmp(id, h->store_id, sizeof id)) return annb_fail(err, ANNB_ECORRUPT, path, "store id does not match the contents");
   return ANNB_OK;
 }
 
-annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out, annb_error *err) {
+annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out,
+                                annb_error *err) {
   source in = {.data = data, .path = path, .err = err};
   uint64_t known = 0;
   annb_manifest_init(out);
   for (uint32_t kind = ANNB_SEC_STORE; kind <= ANNB_SEC_MANIFEST_NAMES; kind++) known |= UINT64_C(1) << kind;
-  if (size > ANNB_MAX_MANIFEST) return annb_fail(err, ANNB_ECORRUPT, path, "has %llu bytes, more than a manifest may (1 GiB)", (unsigned long long)size);
+  if (size > ANNB_MAX_MANIFEST)
+    return annb_fail(err, ANNB_ECORRUPT, path, "has %llu bytes, more than a manifest may (1 GiB)", (unsigned long long)size);
   annb_status s = annb_envelope_parse(data, size, ANNB_FILE_MANIFEST, known, path, &in.envelope, err);
   if (!s) s = check_bytes(&in);
   if (s) return s;

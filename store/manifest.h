@@ -27,10 +27,11 @@ void annb_manifest_free(annb_manifest *manifest); /* the members */
 
 /* Read and validate everything of SPEC.md 5: every reference, sum, range, zero field. `generation` must match the header. */
 annb_status annb_manifest_load(const char *path, uint64_t generation, annb_manifest *out, annb_error *err);
-annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out, annb_error *err);
+annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out,
+                                annb_error *err);
 
-/* The highest generation in the store directory, 0 when there is no manifest. ANNB_ENOTSTORE when `store` is not a directory with manifests/ in
- * it. Names that are no manifest's are ignored here (verify reports them). */
+/* The highest generation in the store directory, 0 when there is no manifest. ANNB_ENOTSTORE when `store` is not a directory with
+ * manifests/ in it. Names that are no manifest's are ignored here (verify reports them). */
 annb_status annb_manifest_latest(const char *store, uint64_t *generation, annb_error *err);
 /* The generation of a manifest's file name ("<20 digits>.annm"); false when it is no such name. */
 bool annb_manifest_generation(const char *name, uint64_t *generation);
@@ -42,9 +43,10 @@ const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
 /* Everything of SPEC.md 5 that concerns the tables: ANNB_ECORRUPT, ANNB_EUNSUPPORTED. `path` is for messages. */
 annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err);
 
-/* Append a row, growing the table. ANNB_EINVAL past the limits of SPEC.md 1.2. Part matrices and their segments are added part by part: those
- * of a part after annb_manifest_add_part for it and before the next part. The caller keeps first_… and n_… of the rows it gives. */
-annb_status annb_manifest_add_object(annb_manifest *manifest, const annb_fmt_object *object, uint32_t *row, annb_error *err); /* equal sha256 and kind: reused */
+/* Append a row, growing the table. ANNB_EINVAL past the limits of SPEC.md 1.2. An object of equal sha256 and kind is reused. Part
+ * matrices and segments belong to the part that was added last; annb_txn_commit counts the parts' n_matrices, the caller sets the
+ * other first_… and n_… fields. */
+annb_status annb_manifest_add_object(annb_manifest *manifest, const annb_fmt_object *object, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_matrix(annb_manifest *manifest, const char *name, annb_fmt_matrix matrix, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_part(annb_manifest *manifest, const annb_fmt_part *part, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_part_matrix(annb_manifest *manifest, const annb_fmt_part_matrix *part_matrix, annb_error *err);

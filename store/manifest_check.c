@@ -25,7 +25,8 @@ typedef struct check {
 #define ULL(x) ((unsigned long long)(x))
 
 /* `row` of the table `what` names an object of that kind, or none when that is allowed. */
-static annb_status check_object_ref(const check *c, const char *what, uint32_t row, const char *field, uint32_t object, uint32_t kind, bool optional) {
+static annb_status check_object_ref(const check *c, const char *what, uint32_t row, const char *field, uint32_t object, uint32_t kind,
+                                    bool optional) {
   if (object == ANNB_NONE && optional) return ANNB_OK;
   if (object >= c->m->n_objects) return CORRUPT("%s %u: %s names object %u of %u", what, row, field, object, c->m->n_objects);
   if (c->m->objects[object].kind != kind)
@@ -74,7 +75,8 @@ static annb_status check_objects(const check *c) {
     const annb_fmt_object *o = &c->m->objects[i];
     bool opaque = o->kind == ANNB_OBJECT_SIDECAR || o->kind == ANNB_OBJECT_RESTORE;
     if (!annb_object_suffix((annb_object_kind)o->kind)) return CORRUPT("object %u has the unknown kind %u", i, o->kind);
-    if (o->zero0 || (opaque && !annb_all_zero(o->footer_hash, sizeof o->footer_hash))) return CORRUPT("object %u has a field that must be zero", i);
+    if (o->zero0 || (opaque && !annb_all_zero(o->footer_hash, sizeof o->footer_hash)))
+      return CORRUPT("object %u has a field that must be zero", i);
     if (o->size > INT64_MAX) return CORRUPT("object %u states %llu bytes", i, ULL(o->size));
   }
   return check_objects_distinct(c);
@@ -144,7 +146,8 @@ static annb_status check_segments(const check *c, uint32_t row, uint64_t n_rows)
     annb_status s = check_object_ref(c, "segment", i, "object", segment->object, ANNB_OBJECT_SEGMENT, false);
     if (s) return s;
     if (!annb_all_zero(segment->zero0, sizeof segment->zero0)) return CORRUPT("segment %u has a field that must be zero", i);
-    if (segment->n_rows > n_rows - rows) return CORRUPT("part matrix %u: its segments have more rows than its part (%llu)", row, ULL(n_rows));
+    if (segment->n_rows > n_rows - rows)
+      return CORRUPT("part matrix %u: its segments have more rows than its part (%llu)", row, ULL(n_rows));
     if (segment->nnz > ANNB_MAX_NNZ - nnz || (annb_mul(segment->n_rows, ANNB_MAX_ROW_NNZ, &most) && segment->nnz > most))
       return CORRUPT("segment %u states %llu nonzeros in %llu rows", i, ULL(segment->nnz), ULL(segment->n_rows));
     rows += segment->n_rows;
@@ -159,9 +162,10 @@ static annb_status check_part_matrix_refs(const check *c, uint32_t row) {
   const annb_fmt_part_matrix *pm = &c->m->part_matrices[row];
   bool has_order = c->m->export_mask & ANNB_EXPORT_SOURCE_ORDER;
   if (pm->flat != ANNB_NONE)
-    return annb_fail(c->err, ANNB_EUNSUPPORTED, c->path, "part matrix %u is stored as a flat array, which this release cannot read: use a newer annblock",
-                     row);
-  if (pm->source_order != ANNB_NONE && !has_order) return CORRUPT("part matrix %u names a source order without the feature bit for it", row);
+    return annb_fail(c->err, ANNB_EUNSUPPORTED, c->path,
+                     "part matrix %u is stored as a flat array, which this release cannot read: use a newer annblock", row);
+  if (pm->source_order != ANNB_NONE && !has_order)
+    return CORRUPT("part matrix %u names a source order without the feature bit for it", row);
   annb_status s = check_object_ref(c, "part matrix", row, "gene_order", pm->gene_order, ANNB_OBJECT_ARRAYS, true);
   return s ? s : check_object_ref(c, "part matrix", row, "source_order", pm->source_order, ANNB_OBJECT_ARRAYS, true);
 }
@@ -178,7 +182,8 @@ static annb_status check_part_matrix(const check *c, uint32_t part, uint32_t row
   if (pm->n_cols != c->m->matrices[pm->matrix].n_cols)
     return CORRUPT("part matrix %u has %llu columns, its matrix %llu", row, ULL(pm->n_cols), ULL(c->m->matrices[pm->matrix].n_cols));
   if (pm->first_segment != *next || pm->n_segments > c->m->n_segments - *next)
-    return CORRUPT("part matrix %u: its %u segments from %u overlap others, leave a gap or are too many", row, pm->n_segments, pm->first_segment);
+    return CORRUPT("part matrix %u: its %u segments from %u overlap others, leave a gap or are too many", row, pm->n_segments,
+                   pm->first_segment);
   *next += pm->n_segments;
   annb_status s = check_part_matrix_refs(c, row);
   if (!s) s = check_segments(c, row, c->m->parts[part].n_rows);
@@ -193,7 +198,8 @@ static annb_status check_part_refs(const check *c, uint32_t i) {
   /* these three come with feature bits that this edition refuses */
   if (p->gene_map != ANNB_NONE || p->code_map != ANNB_NONE || p->row_filter != ANNB_NONE)
     return CORRUPT("part %u has a gene map, category remap or row filter without the feature bit for it", i);
-  if (p->row_order != ANNB_NONE && !(c->m->export_mask & ANNB_EXPORT_ROW_ORDER)) return CORRUPT("part %u names a row order without the feature bit for it", i);
+  if (p->row_order != ANNB_NONE && !(c->m->export_mask & ANNB_EXPORT_ROW_ORDER))
+    return CORRUPT("part %u names a row order without the feature bit for it", i);
   annb_status s = check_object_ref(c, "part", i, "columns", p->columns, ANNB_OBJECT_ARRAYS, true);
   if (!s) s = check_object_ref(c, "part", i, "sidecar", p->sidecar, ANNB_OBJECT_SIDECAR, true);
   if (!s) s = check_object_ref(c, "part", i, "restore", p->restore, ANNB_OBJECT_RESTORE, true);
@@ -227,7 +233,8 @@ static annb_status check_parts(const check *c) {
   if (rows != m->store.n_obs) return CORRUPT("its parts have %llu rows, the store %llu", ULL(rows), ULL(m->store.n_obs));
   if (next_matrix != m->n_part_matrices || next_segment != m->n_segments) return CORRUPT("has matrices or segments that belong to no part");
   for (uint32_t i = 0; i < m->n_matrices; i++) {
-    if (m->matrices[i].absent == ANNB_ABSENT_NEVER && c->totals[i].n_parts != m->n_parts) return CORRUPT("matrix %u is missing in a part", i);
+    if (m->matrices[i].absent == ANNB_ABSENT_NEVER && c->totals[i].n_parts != m->n_parts)
+      return CORRUPT("matrix %u is missing in a part", i);
   }
   return ANNB_OK;
 }

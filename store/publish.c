@@ -41,7 +41,8 @@ static annb_status publish_object(const char *source, const char *target, const 
     if (compared) return compared;
     if (same) return ANNB_OK;
     if (s == ANNB_EEXIST)
-      return annb_fail(err, ANNB_ECORRUPT, target, "is there already but is not the file of that name: it is damaged; run verify, then remove it");
+      return annb_fail(err, ANNB_ECORRUPT, target,
+                       "is there already but is not the file of that name: it is damaged; run verify, then remove it");
   }
   if (err) *err = why;
   return s;

@@ -6,8 +6,8 @@
 #include <annblock/status.h>
 #include <stdbool.h>
 
-/* Name `source` as `object` in the directory `store`; *linked says whether the name was made here. A file that has the name already must have
- * the same content (ANNB_ECORRUPT), as far as size and trailer show. */
+/* Name `source` as `object` in the directory `store`; *linked says whether the name was made here. A file that has the name already
+ * must have the same content (ANNB_ECORRUPT), as far as size and trailer show. */
 annb_status annb_publish_object(const char *store, const char *source, const annb_fmt_object *object, bool *linked, annb_error *err);
 
 /* Name the manifest `source` as `target`. ANNB_EEXIST when another file has that name, whatever it holds. */

@@ -182,8 +182,8 @@ static bool nobody_else(const annb_txn *txn) {
   return n == 0;
 }
 
-/* Remove what the transaction wrote. In a store that has a manifest its objects stay: that manifest may name them. In one that has none they
- * go, when no other transaction can be about to name them: while `locked`, or when there is no other. */
+/* Remove what the transaction wrote. In a store that has a manifest its objects stay: that manifest may name them. In one that has
+ * none they go, when no other transaction can be about to name them: while `locked`, or when there is no other. */
 static void give_up(annb_txn *txn, bool locked) {
   uint64_t generation;
   for (uint32_t i = 0; i < txn->n_temps; i++) annb_io_unlink(txn->temps[i]);
@@ -200,7 +200,8 @@ static void give_up(annb_txn *txn, bool locked) {
 annb_status annb_txn_begin(const char *path, annb_txn_mode mode, annb_txn **out, annb_error *err) {
   *out = NULL;
   if (!path || !*path) return annb_fail(err, ANNB_EINVAL, NULL, "the path of the store is empty");
-  if (mode != ANNB_TXN_CREATE && mode != ANNB_TXN_REPLACE) return annb_fail(err, ANNB_EINVAL, path, "unknown mode of transaction %d", (int)mode);
+  if (mode != ANNB_TXN_CREATE && mode != ANNB_TXN_REPLACE)
+    return annb_fail(err, ANNB_EINVAL, path, "unknown mode of transaction %d", (int)mode);
   annb_txn *txn = calloc(1, sizeof *txn);
   if (!txn) return annb_fail_memory(err);
   annb_manifest_init(&txn->manifest);
@@ -316,8 +317,10 @@ annb_status annb_txn_add_matrix(annb_txn *txn, const annb_matrix_spec *spec, uin
   if (!spec->name) return annb_fail(err, ANNB_EINVAL, NULL, "a matrix needs a name");
   if (spec->n_cols > ANNB_MAX_COLS || spec->axes < ANNB_OBS_VAR || spec->axes > ANNB_OBS_FREE || !annb_dtype_size(spec->dtype) ||
       (unsigned)spec->absent > ANNB_ABSENT_ERROR)
-    return annb_fail(err, ANNB_EINVAL, NULL, "matrix '%.200s': columns, axes, dtype or the rule for parts without it are out of range", spec->name);
-  annb_fmt_matrix row = {.n_cols = spec->n_cols, .axes = (uint8_t)spec->axes, .dtype = (uint8_t)spec->dtype, .absent = (uint8_t)spec->absent};
+    return annb_fail(err, ANNB_EINVAL, NULL, "matrix '%.200s': columns, axes, dtype or the rule for parts without it are out of range",
+                     spec->name);
+  annb_fmt_matrix row = {.n_cols = spec->n_cols, .axes = (uint8_t)spec->axes, .dtype = (uint8_t)spec->dtype,
+                         .absent = (uint8_t)spec->absent};
   return annb_manifest_add_matrix(&txn->manifest, spec->name, row, matrix, err);
 }
 
@@ -332,7 +335,8 @@ annb_status annb_txn_add_part(annb_txn *txn, const annb_part_spec *spec, uint32_
     if (objects[i] != ANNB_NONE && (objects[i] >= m->n_objects || m->objects[objects[i]].kind != kinds[i]))
       return annb_fail(err, ANNB_EINVAL, NULL, "a part names object %u, which does not exist or is not of kind %u", objects[i], kinds[i]);
   }
-  annb_fmt_part row = {.n_rows = spec->n_rows, .n_vars = spec->n_vars, .columns = spec->columns, .sidecar = spec->sidecar, .restore = spec->restore};
+  annb_fmt_part row = {.n_rows = spec->n_rows, .n_vars = spec->n_vars, .columns = spec->columns, .sidecar = spec->sidecar,
+                       .restore = spec->restore};
   row.gene_map = row.code_map = row.row_order = row.row_filter = ANNB_NONE;
   row.first_matrix = m->n_part_matrices;
   return annb_manifest_add_part(&txn->manifest, &row, part, err);
@@ -431,7 +435,8 @@ static annb_status publish(annb_txn *txn, annb_error *err) {
   do s = publish_manifest(txn, err);
   while (s == ANNB_EEXIST && txn->mode == ANNB_TXN_REPLACE && ++tries < MAX_TRIES);
   if (s == ANNB_EEXIST && txn->mode == ANNB_TXN_REPLACE)
-    return annb_fail(err, ANNB_ECONFLICT, txn->dirs[DIR_STORE], "got a new generation from other writers %d times in a row: try again", tries);
+    return annb_fail(err, ANNB_ECONFLICT, txn->dirs[DIR_STORE], "got a new generation from other writers %d times in a row: try again",
+                     tries);
   if (s == ANNB_EEXIST) return lost_race(txn, err);
   return s ? s : annb_io_fsync_dir(txn->dirs[DIR_MANIFESTS], err);
 }

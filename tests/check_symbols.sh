@@ -5,6 +5,7 @@ set -u
 cd "$(dirname "$0")/.."
 B=${B:-build/release}
 failed=0
+[ -e "$B/libannblock.so" ] && [ -e "$B/libannblock-convert.so" ] || { echo "$B has no libraries: make lib first"; exit 1; }
 bad() { echo "$1"; failed=1; }
 
 exported() { nm -D --defined-only "$1" | awk '$2 ~ /[A-Z]/ {print $3}' | sort -u; }

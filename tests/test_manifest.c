@@ -541,9 +541,9 @@ START_TEST(latest) {
   ck_assert_int_eq(mkdir(manifests, 0777), 0);
   ck_assert_int_eq(annb_manifest_latest(dir, &g, &err), ANNB_OK);
   ck_assert_uint_eq(g, 0);
-  const char *const names[] = {"00000000000000000009.annm", "00000000000000000010.annm", "00000000000000000000.annm", "99999999999999999999.annm",
-                               "18446744073709551616.annm", "0000000000000000011.annm",  "00000000000000000012.ann",  "+0000000000000000013.annm",
-                               "00000000000000000014.annm~"};
+  const char *const names[] = {"00000000000000000009.annm", "00000000000000000010.annm", "00000000000000000000.annm",
+                               "99999999999999999999.annm", "18446744073709551616.annm", "0000000000000000011.annm",
+                               "00000000000000000012.ann",  "+0000000000000000013.annm", "00000000000000000014.annm~"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char *p = annb_io_join(manifests, names[i]);
     temp_write(p, "", 0);

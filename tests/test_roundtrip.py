@@ -80,7 +80,8 @@ def check_columns(adata, store):
         index = [c for (a, _), c in held.items() if a == axis and c.is_index]
         assert len(index) <= 1
         if index and frame.index.dtype == object:
-            assert index[0].values == [str(v).encode() for v in frame.index], f"names of {axis}"
+            names = [str(int.from_bytes(v, "little", signed=True)).encode() for v in index[0].values] if index[0].kind == "fixed" else index[0].values
+            assert names == [str(v).encode() for v in frame.index], f"names of {axis}"
         for name in frame.columns[~frame.columns.duplicated(keep=False)]:
             column = held.get((axis, str(name)))
             if column is not None and not column.is_index:

@@ -6,11 +6,14 @@
 
 #include <annblock/annblock.h>
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -386,6 +389,39 @@ START_TEST(abort_leaves_no_file) {
   ck_assert(!annb_segment_writer_append(w, 100, m.indptr, m.indices, m.values, NULL));
   annb_segment_writer_abort(w);
   annb_segment_writer_abort(NULL);
+  ck_assert_int_eq(access(path, F_OK), -1);
+  matrix_free(&m);
+}
+END_TEST
+
+/* What a full disk does: writing fails, in append or in close, and no file remains. */
+START_TEST(failed_writes_are_told_and_leave_no_file) {
+  static const rlim_t limits[] = {1000, 4096, 100000, 1000000};
+  struct rlimit before, small;
+  matrix m = matrix_new(3000, 5000, ANNB_F64, 60);
+  annb_segment_params params = params_of(&m, 16, 2);
+  annb_segment_writer *w;
+  annb_segment_result result;
+  annb_error err = {.status = ANNB_OK};
+  params.codecs = 0;
+  unlink(path);
+  signal(SIGXFSZ, SIG_IGN);
+  ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+  small = before;
+  small.rlim_cur = limits[_i];
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+  annb_status s = annb_segment_writer_open(path, dir, &params, &w, &err);
+  if (!s) {
+    s = annb_segment_writer_append(w, 3000, m.indptr, m.indices, m.values, &err);
+    if (s) ck_assert_int_ne(annb_segment_writer_append(w, 1, m.indptr, m.indices, m.values, NULL), ANNB_OK);
+    annb_status closed = annb_segment_writer_close(w, &result, s ? NULL : &err);
+    ck_assert_int_ne(closed, ANNB_OK);
+    if (!s) s = closed;
+  }
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ck_assert_int_eq(s, ANNB_EIO);
+  ck_assert_int_eq(err.status, ANNB_EIO);
+  ck_assert_int_eq(err.system_errno, EFBIG);
   ck_assert_int_eq(access(path, F_OK), -1);
   matrix_free(&m);
 }
@@ -770,6 +806,7 @@ int main(void) {
   tcase_add_test(good, bad_rows_are_named_and_change_nothing);
   tcase_add_test(good, bad_parameters_are_refused);
   tcase_add_test(good, abort_leaves_no_file);
+  tcase_add_loop_test(good, failed_writes_are_told_and_leave_no_file, 0, 4);
   tcase_add_test(good, threads_share_a_segment);
   tcase_add_test(damage, every_flipped_byte_is_seen);
   tcase_add_test(damage, every_cut_and_growth_is_seen);
