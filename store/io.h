@@ -42,6 +42,13 @@ annb_status annb_io_publish(const char *from, const char *to, annb_error *err);
 annb_status annb_io_lock_dir(const char *path, int *fd, annb_error *err);
 void annb_io_unlock(int fd);
 
+/* Create the file `path` and hold an advisory lock on it until annb_io_unlock. *locked = false where locks are missing: the file is
+ * there without one. system_errno ENOENT: its directory is gone. */
+annb_status annb_io_create_locked(const char *path, int *fd, bool *locked, annb_error *err);
+/* Lock the file that has the name `path` now, without waiting. REFUSED: somebody holds it, or it cannot be locked. */
+typedef enum annb_lock_state { ANNB_LOCK_TAKEN, ANNB_LOCK_ABSENT, ANNB_LOCK_REFUSED } annb_lock_state;
+annb_lock_state annb_io_try_lock(const char *path, int *fd);
+
 /* Names in a directory without "." and "..", sorted bytewise. Free with annb_io_free_names. */
 annb_status annb_io_list(const char *path, char ***names, size_t *n, annb_error *err);
 void annb_io_free_names(char **names, size_t n);

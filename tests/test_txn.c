@@ -388,15 +388,18 @@ END_TEST
 
 START_TEST(resumes_an_unfinished_store) {
   make_store(ANNB_TXN_CREATE, "a");
-  char *manifest = annb_manifest_path(store, 1), *stale = inside("tmp/0123456789abcdef-7");
+  char *manifest = annb_manifest_path(store, 1), *stale = inside("tmp/0123456789abcdef-7"), *foreign = inside("tmp/notes");
   ck_assert_int_eq(unlink(manifest), 0); /* crash before step 5 */
   temp_write(stale, "half", 4);
+  temp_write(foreign, "mine", 4);
   ck_assert_uint_eq(make_store(ANNB_TXN_CREATE, "a"), 1);
-  ck_assert(temp_exists(stale)); /* nobody knows whose it is */
-  ck_assert_int_eq(unlink(stale), 0);
+  ck_assert(!temp_exists(stale)); /* its transaction has no marker */
+  ck_assert(temp_exists(foreign)); /* nobody knows whose it is */
+  ck_assert_int_eq(unlink(foreign), 0);
   check_store(1, 2);
   free(manifest);
   free(stale);
+  free(foreign);
 }
 END_TEST
 
