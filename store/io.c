@@ -18,12 +18,14 @@
 
 enum { MKDIR_TRIES = 64, LOCK_TRIES = 64 };
 
-static int open_retry(const char *path, int flags) {
+static int open_mode(const char *path, int flags, mode_t mode) {
   int fd;
-  do fd = open(path, flags | O_CLOEXEC, 0666);
+  do fd = open(path, flags | O_CLOEXEC, mode);
   while (fd < 0 && errno == EINTR);
   return fd;
 }
+
+static int open_retry(const char *path, int flags) { return open_mode(path, flags, 0666); }
 
 annb_status annb_io_map(const char *path, annb_map *out, annb_error *err) {
   static const uint8_t nothing[1] = {0};
@@ -94,6 +96,16 @@ void annb_io_unlink(const char *path) { (void)unlink(path); }
 annb_status annb_io_create(const char *path, int *fd, annb_error *err) {
   *fd = open_retry(path, O_RDWR | O_CREAT | O_EXCL);
   return *fd < 0 ? annb_fail_errno(err, path, "create") : ANNB_OK;
+}
+
+annb_status annb_io_create_read_only(const char *path, int *fd, annb_error *err) {
+  *fd = open_mode(path, O_RDWR | O_CREAT | O_EXCL, 0444);
+  return *fd < 0 ? annb_fail_errno(err, path, "create") : ANNB_OK;
+}
+
+void annb_io_make_read_only(int fd) {
+  struct stat st;
+  if (!fstat(fd, &st)) (void)!fchmod(fd, st.st_mode & 0444);
 }
 
 annb_status annb_io_open(const char *path, int *fd, annb_error *err) {

@@ -309,6 +309,7 @@ annb_status annb_txn_add_file(annb_txn *txn, const char *temp_path, annb_object_
     return annb_fail(err, ANNB_EINVAL, temp_path, "cannot be added as an object of kind %d: only sidecar and restore files are", (int)kind);
   annb_status s = annb_io_open(temp_path, &fd, err);
   if (s) return s;
+  annb_io_make_read_only(fd);
   s = hash_file(fd, temp_path, &row, err);
   if (!s) s = annb_io_fsync(fd, temp_path, err);
   annb_status closed = annb_io_close(fd, temp_path, s ? NULL : err);

@@ -30,7 +30,11 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def copy(store, tmp_path):
-    return shutil.copytree(store, tmp_path / "copy.annblock")
+    """A store that a test may damage: its files are read-only otherwise."""
+    path = shutil.copytree(store, tmp_path / "copy.annblock")
+    for p in path.rglob("*"):
+        p.chmod(p.stat().st_mode | 0o200)
+    return path
 
 
 # ---- usage ----
@@ -191,6 +195,20 @@ def test_objects_are_named_by_their_hash(store):
     assert len(objects) >= 3
     for p in objects:
         assert hashlib.sha256(p.read_bytes()).hexdigest() == p.name.split(".")[0]
+
+
+def test_modes(tmp_path):
+    """Files of a store never change, so nobody may write them; an exported file is like any other."""
+    old = os.umask(0o027)
+    try:
+        ok("pack", EXAMPLE, "-o", tmp_path / "s")
+        ok("export", tmp_path / "s", "-o", tmp_path / "out.h5ad")
+    finally:
+        os.umask(old)
+    files = [p for p in (tmp_path / "s").rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} == {".anns", ".annc", ".h5ad", ".h5", ".annm"}
+    assert {oct(p.stat().st_mode & 0o777) for p in files} == {"0o440"}
+    assert (tmp_path / "out.h5ad").stat().st_mode & 0o777 == 0o640
 
 
 # ---- verify ----

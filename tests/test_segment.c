@@ -482,6 +482,7 @@ START_TEST(every_cut_and_growth_is_seen) {
   data = realloc(data, size + 70);
   memset(data + size, 0, 70);
   for (size_t more = 1; more < 70; more++) ck_assert_int_ne(annb_segment_parse(data, size + more, path, &g, NULL), ANNB_OK);
+  ck_assert_int_eq(chmod(path, 0600), 0);
   for (size_t keep = size; keep > 0; keep /= 2) {
     ck_assert_int_eq(truncate(path, (off_t)(keep - 1)), 0);
     ck_assert_int_ne(annb_segment_open(path, &g, NULL), ANNB_OK);
