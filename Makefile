@@ -1,1 +1,221 @@
-# annblock: see README.md. All output goes to build/.
+# annblock. `make help` lists the targets. Everything that is built goes to build/, each variant to a folder of its own.
+VARIANT ?= release
+CC ?= cc
+PKG_CONFIG ?= pkg-config
+PREFIX ?= /usr/local
+prefix ?= $(PREFIX)
+bindir ?= $(prefix)/bin
+libdir ?= $(prefix)/lib
+includedir ?= $(prefix)/include
+VALGRIND ?= valgrind
+PYTHON ?= python3
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+VERSION := $(shell sed -n 's/.*annb_version(void) { return "\([0-9.]*\)".*/\1/p' store/status.c)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+
+B := build/$(VARIANT)
+WERROR ?= -Werror
+CFLAGS_release := -O2 -g
+CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS ?= $(CFLAGS_$(VARIANT))
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(WERROR)
+BASE_CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARNINGS) -Iinclude -pthread -fPIC -MMD -MP
+
+# Short lines; V=1 shows the commands.
+ifeq ($(V),)
+Q := @
+endif
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
+
+# Asked of pkg-config when first needed, so that `make demo` can install it first.
+once = $(eval $(1) := $(2))$($(1))
+pkg_cflags = $(shell $(PKG_CONFIG) --cflags $(1))
+pkg_libs = $(shell $(PKG_CONFIG) --libs $(1))
+HDF5 = $(call once,HDF5,$(shell $(PKG_CONFIG) --exists hdf5-serial && echo hdf5-serial || echo hdf5))
+HDF5_CFLAGS = $(call once,HDF5_CFLAGS,$(patsubst -I%,-isystem %,$(call pkg_cflags,$(HDF5))))
+HDF5_LIBS = $(call once,HDF5_LIBS,$(call pkg_libs,$(HDF5)))
+STORE_CFLAGS = $(call once,STORE_CFLAGS,$(call pkg_cflags,liblz4 libxxhash nettle))
+STORE_LIBS = $(call once,STORE_LIBS,$(call pkg_libs,liblz4 nettle))
+CLI_CFLAGS = $(call once,CLI_CFLAGS,$(call pkg_cflags,jansson))
+CLI_LIBS = $(call once,CLI_LIBS,$(call pkg_libs,jansson))
+CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
+CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
+
+PUBLIC := $(sort $(wildcard include/annblock/*.h))
+STORE_SRC := $(sort $(wildcard store/*.c reader/*.c))
+CONVERT_SRC := $(sort $(wildcard convert/*.c))
+CLI_SRC := $(sort $(wildcard convert/cli/*.c))
+EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
+BENCH_SRC := $(sort $(wildcard bench/*.c))
+TEST_SRC := $(sort $(wildcard tests/test_*.c))
+TOOL_SRC := $(wildcard tests/dump_rows.c)
+HELPER_SRC := $(filter-out $(TEST_SRC) $(TOOL_SRC),$(sort $(wildcard tests/*.c)))
+objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
+
+STATIC := $(B)/libannblock.a
+STATIC_CONVERT := $(B)/libannblock-convert.a
+SHARED := $(B)/libannblock.so
+SHARED_CONVERT := $(B)/libannblock-convert.so
+CLI := $(B)/annblock
+EXAMPLES := $(patsubst examples/%.c,$(B)/examples/%,$(EXAMPLE_SRC))
+BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRC))
+TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
+TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
+
+# Real files to test against, when they are there; the tests pass without them.
+export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
+
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-long bench install uninstall clean deps deps-test demo-run venv
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: lib cli examples ## build libraries, command and examples (the default)
+lib: $(STATIC) $(STATIC_CONVERT) $(SHARED) $(SHARED_CONVERT)
+cli: $(CLI)
+examples: $(EXAMPLES)
+tests: $(TESTS) $(TOOLS)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
+	@echo '  VARIANT=asan builds with sanitizers; H5AD=FILE chooses the file of the demo; WERROR= lets warnings pass; V=1 shows commands'
+
+# ---- compile ----
+
+$(B)/obj/store/%.o $(B)/obj/reader/%.o: MODULE_CFLAGS = $(STORE_CFLAGS)
+$(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
+$(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS)
+$(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(CHECK_CFLAGS)
+$(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
+
+$(B)/obj/%.o: %.c Makefile
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) $(MODULE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# ---- libraries: only what the public headers declare is exported ----
+
+$(STATIC): $(call objects,$(STORE_SRC))
+$(STATIC_CONVERT): $(call objects,$(CONVERT_SRC))
+$(B)/libtests.a: $(call objects,$(HELPER_SRC))
+$(B)/%.a:
+	$(call say,AR)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+$(B)/libannblock.map: $(PUBLIC) scripts/exports.sh
+	@mkdir -p $(@D)
+	$(Q)CC='$(CC)' scripts/exports.sh --map store > $@
+$(B)/libannblock-convert.map: $(PUBLIC) scripts/exports.sh
+	@mkdir -p $(@D)
+	$(Q)CC='$(CC)' scripts/exports.sh --map convert > $@
+
+DEFS_release := -Wl,-z,defs # a sanitizer's symbols come from the program
+link_shared = $(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(notdir $@).$(SOVERSION) -Wl,--version-script,$(@:.so=.map) $(DEFS_$(VARIANT)) -o $@.$(VERSION)
+shared_links = ln -sf $(notdir $@).$(VERSION) $@.$(SOVERSION) && ln -sf $(notdir $@).$(VERSION) $@
+
+$(SHARED): $(call objects,$(STORE_SRC)) $(B)/libannblock.map
+	$(call say,LINK)
+	$(Q)$(link_shared) $(filter %.o,$^) $(STORE_LIBS)
+	$(Q)$(shared_links)
+# Public functions come from libannblock; the private helpers it does not export are linked in from the archive.
+$(SHARED_CONVERT): $(call objects,$(CONVERT_SRC)) $(B)/libannblock-convert.map $(SHARED) $(STATIC)
+	$(call say,LINK)
+	$(Q)$(link_shared) $(filter %.o,$^) $(SHARED) $(STATIC) $(HDF5_LIBS) $(STORE_LIBS)
+	$(Q)$(shared_links)
+
+# ---- programs ----
+
+$(CLI): $(call objects,$(CLI_SRC)) $(STATIC_CONVERT) $(STATIC)
+	$(call say,LINK)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CLI_LIBS)
+$(B)/examples/%: $(B)/obj/examples/%.o $(STATIC)
+	$(call say,LINK)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(STORE_LIBS)
+$(B)/bench/%: $(B)/obj/bench/%.o $(STATIC_CONVERT) $(STATIC)
+	$(call say,LINK)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) -lm
+# Archives, so that a test links only the modules it reaches.
+$(B)/tests/%: $(B)/obj/tests/%.o $(B)/libtests.a $(STATIC_CONVERT) $(STATIC)
+	$(call say,LINK)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CHECK_LIBS) -lm
+
+# ---- what has to be installed ----
+
+deps: ## install what building needs (Debian, Ubuntu), or name it
+	@scripts/deps.sh build
+deps-test:
+	@scripts/deps.sh build test
+
+VENV := build/venv
+$(VENV)/.ready: tests/requirements.txt
+	@mkdir -p build
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --requirement tests/requirements.txt
+	@touch $@
+venv: $(VENV)/.ready
+
+# ---- run ----
+
+demo: deps ## pack, look at, read, export and compare a small file; H5AD=FILE for your own
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@CLI=$(CLI) EXAMPLES=$(B)/examples examples/demo.sh $(if $(H5AD),'$(H5AD)')
+
+check: deps-test ## all tests
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
+	@B=$(B) tests/run.sh c scripts python
+
+check-c: ## the C tests only; T=NAME for one of them
+	@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@B=$(B) T=$(T) tests/run.sh c
+
+check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=asan cli tests venv
+	@B=build/asan tests/run.sh c python
+
+check-valgrind: ## C tests under valgrind
+	@scripts/deps.sh build test valgrind
+	@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@B=$(B) RUNNER='$(VALGRIND) -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite' CK_FORK=no tests/run.sh c
+
+check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
+	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python
+
+bench: deps ## build and run the benchmarks
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@for b in $(BENCHES); do echo "== $$b"; $$b || exit 1; done
+.PHONY: bench-programs
+bench-programs: $(BENCHES)
+
+# ---- install ----
+
+install: all ## install to DESTDIR/prefix (default /usr/local)
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/annblock
+	install -m 755 $(CLI) $(DESTDIR)$(bindir)/annblock
+	install -m 644 $(PUBLIC) $(DESTDIR)$(includedir)/annblock/
+	install -m 644 $(STATIC) $(STATIC_CONVERT) $(DESTDIR)$(libdir)/
+	for l in libannblock libannblock-convert; do \
+	  install -m 755 $(B)/$$l.so.$(VERSION) $(DESTDIR)$(libdir)/ && \
+	  ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so.$(SOVERSION) && \
+	  ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so || exit 1; \
+	done
+	for p in annblock annblock-convert; do \
+	  sed -e 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@hdf5@|$(HDF5)|' \
+	    scripts/$$p.pc.in > $(DESTDIR)$(libdir)/pkgconfig/$$p.pc || exit 1; \
+	done
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(bindir)/annblock $(addprefix $(DESTDIR)$(includedir)/annblock/,$(notdir $(PUBLIC)))
+	rm -f $(foreach l,libannblock libannblock-convert,$(addprefix $(DESTDIR)$(libdir)/$(l),.a .so .so.$(SOVERSION) .so.$(VERSION)))
+	rm -f $(addprefix $(DESTDIR)$(libdir)/pkgconfig/,annblock.pc annblock-convert.pc)
+	-rmdir $(DESTDIR)$(includedir)/annblock
+
+clean: ## remove build/
+	rm -rf build
+
+-include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d)

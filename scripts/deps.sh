@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Install the packages that are missing: deps.sh GROUP… with the groups build, test, valgrind.
+# Says nothing when nothing is missing. Debian and Ubuntu; elsewhere it names the packages and fails when a library is not found.
+set -eu
+
+build=(gcc libc6-dev make pkg-config libhdf5-dev liblz4-dev libxxhash-dev nettle-dev libjansson-dev)
+test=(binutils check g++ python3 python3-venv)
+valgrind=(valgrind)
+
+wanted=()
+for group in "$@"; do
+  case $group in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${test[@]}") ;;
+    valgrind) wanted+=("${valgrind[@]}") ;;
+    *) echo "deps.sh: unknown group '$group' (build, test, valgrind)" >&2; exit 2 ;;
+  esac
+done
+
+# Where there is no dpkg: what cannot be found by its own means.
+elsewhere() {
+  local missing=() p
+  for p in "${wanted[@]}"; do
+    case $p in
+      gcc) command -v "${CC:-cc}" >/dev/null || missing+=("a C11 compiler") ;;
+      g++ | libc6-dev | binutils) ;;
+      make | valgrind | python3) command -v "$p" >/dev/null || missing+=("$p") ;;
+      pkg-config) command -v pkg-config >/dev/null || missing+=(pkg-config) ;;
+      python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("Python's venv and ensurepip") ;;
+      libhdf5-dev) pkg-config --exists hdf5 2>/dev/null || pkg-config --exists hdf5-serial 2>/dev/null || missing+=("HDF5 (hdf5)") ;;
+      liblz4-dev) pkg-config --exists liblz4 2>/dev/null || missing+=("LZ4 (liblz4)") ;;
+      libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null || missing+=("xxHash (libxxhash)") ;;
+      nettle-dev) pkg-config --exists nettle 2>/dev/null || missing+=("Nettle (nettle)") ;;
+      libjansson-dev) pkg-config --exists jansson 2>/dev/null || missing+=("Jansson (jansson)") ;;
+      check) pkg-config --exists check 2>/dev/null || missing+=("Check (check)") ;;
+    esac
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  echo "annblock needs packages that are not installed, and this system has no apt-get to install them with." >&2
+  printf '  %s\n' "${missing[@]}" >&2
+  echo "Install them with the system's package manager (names in brackets are pkg-config's) and run make again." >&2
+  return 1
+}
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  elsewhere
+  exit
+fi
+
+missing=()
+for p in "${wanted[@]}"; do
+  case $(dpkg-query -W -f '${Status}' "$p" 2>/dev/null) in
+    *' installed') ;;
+    *) missing+=("$p") ;;
+  esac
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "annblock needs packages that are not installed. As root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing what annblock needs: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+install() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; }
+"${as_root[@]}" apt-get update -qq || echo "deps.sh: apt-get update failed; trying with the package lists that are there" >&2
+install || { echo "deps.sh: could not install ${missing[*]}" >&2; exit 1; }
