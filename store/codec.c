@@ -9,6 +9,8 @@ enum { SCRATCH_ALIGN = 64, SLOT_CANDIDATE = 3, FIXED = 2 /* bytes of a plain rec
 static const annb_codec codecs_table[] = {
     {ANNB_CODEC_PLAIN, "plain", annb_plain_encode, annb_plain_decode},
     {ANNB_CODEC_LZ4, "lz4", annb_lz4_encode, annb_lz4_decode},
+    {ANNB_CODEC_COUNT, "count", annb_count_encode, annb_count_decode},
+    {ANNB_CODEC_DICT, "dict", annb_dict_encode, annb_dict_decode},
 };
 
 const annb_codec *annb_codecs(size_t *n) {

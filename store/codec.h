@@ -9,8 +9,9 @@
 
 /* Growable scratch memory, one per thread; zero-initialise, free with annb_scratch_free. */
 typedef struct annb_scratch {
-  uint8_t *data[4];
-  size_t size[4];
+  uint8_t *data[6];
+  size_t size[6];
+  const struct annb_kernel *kernel; /* of kernels/kernels.h; NULL = the best of this machine */
 } annb_scratch;
 
 /* At least `size` bytes in slot `slot` (contents undefined, 64-byte aligned), or NULL. */
