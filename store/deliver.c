@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { SLOT_VALUES = 3, SLOT_PLACES = 5, PLACES = 65536, TABLE_ROOM = 64 };
+enum { SLOT_VALUES = 3, SLOT_PLACES = 5, PLACES = 65536, MAX_WORDS = PLACES / 64, TABLE_ROOM = 64 };
 
 bool annb_gene_table_init(annb_gene_table *table, const uint32_t *ids, uint32_t n, uint32_t n_out) {
   *table = (annb_gene_table){.n = n, .n_out = n_out, .wide = malloc(((size_t)n + 1) * sizeof *table->wide)};
@@ -72,8 +72,8 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
   if (!table) return annb_deliver_csr(shape, record, length, NULL, indices, values, scratch);
   if (table->n != shape->n_cols || !table->narrow || shape->nnz > table->n || repeats(record, length)) return ANNB_DELIVERY_OTHER;
   float *unsorted = annb_scratch_get(scratch, SLOT_VALUES, (PLACES + ANNB_KERNEL_SLACK) * sizeof *unsorted);
-  /* memory for the kernel: a bit per delivered id, zero between calls, and a place in the row per delivered id */
-  size_t n_words = table->n_out / 64 + 1, size = n_words * 8 + (n_words * 64 + TABLE_ROOM) * sizeof(uint16_t);
+  /* memory for the kernel, of one layout for all tables: a bit per delivered id, zero between calls, and its place in the row */
+  const size_t size = MAX_WORDS * 8 + (PLACES + 2 * TABLE_ROOM) * sizeof(uint16_t);
   bool fresh = scratch->size[SLOT_PLACES] < size;
   uint64_t *bits = annb_scratch_get(scratch, SLOT_PLACES, size);
   if (!unsorted || !bits) return ANNB_DELIVERY_CORRUPT;
@@ -81,7 +81,7 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
   annb_delivery d = open_row(shape, kernel, record, length, &row, unsorted, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
   if (!row.ids16) return ANNB_DELIVERY_OTHER;
-  kernel->sort(row.ids16, row.n, table->narrow, unsorted, bits, (uint16_t *)(bits + n_words), n_words, indices, values);
+  kernel->sort(row.ids16, row.n, table->narrow, unsorted, bits, (uint16_t *)(bits + MAX_WORDS), (table->n_out + 63) / 64, indices, values);
   return d;
 }
 

@@ -18,9 +18,9 @@ uint8_t *annb_varint_put(uint8_t *out, uint32_t x);
  * after the last may be read and written. */
 typedef struct annb_rice_row {
   uint32_t n, n_escapes;
-  const uint16_t *ids16; /* NULL when they are 32 bits wide */
+  const uint16_t *ids16; /* with fewer than 65,535 columns; else NULL and */
   const uint32_t *ids32;
-  uint16_t *codes16; /* likewise */
+  uint16_t *codes16; /* NULL when they are 32 bits wide */
   uint32_t *codes32;
   const uint8_t *escapes, *escapes_end;
 } annb_rice_row;

@@ -106,10 +106,18 @@ static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_
   bool wide = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || shape->n_cols >= UINT16_MAX;
   void *ids = annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (wide ? 4 : 2));
   if (!ids || shape->n_cols == 0) return false;
-  uint32_t limit = (uint32_t)shape->n_cols - 1 + add; /* of the sum, which is id + add */
-  if (!wide) return row->ids16 = ids, kernel->ids16(&b->seq[GAPS], add, limit, ids);
+  uint32_t limit = (uint32_t)shape->n_cols - 1 + add, *ids32 = ids; /* of the sum, which is id + add */
+  uint16_t *ids16 = ids;
+  row->ids16 = shape->n_cols < UINT16_MAX ? ids16 : NULL;
+  row->ids32 = ids32;
+  if (!wide) return kernel->ids16(&b->seq[GAPS], add, limit, ids16);
   if (b->max_k[GAPS] > ANNB_KERNEL_MAX_K32) kernel = &annb_kernel_scalar;
-  return row->ids32 = ids, kernel->ids32(&b->seq[GAPS], add, limit, ids);
+  if (!kernel->ids32(&b->seq[GAPS], add, limit, ids32)) return false;
+  for (uint32_t i = 0; row->ids16 && i < row->n; i++) { /* in place: each is read before it is overwritten */
+    uint16_t id = (uint16_t)ids32[i];
+    memcpy((uint8_t *)ids + 2 * (size_t)i, &id, sizeof id);
+  }
+  return true;
 }
 
 /* Positions and codes of the tail: `at` and `code` point to scratch memory of n_tail elements. */
