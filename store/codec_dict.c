@@ -5,7 +5,7 @@
 #include <annblock/annblock.h>
 #include <stdlib.h>
 
-enum { FIXED = 2, SLOT_WORK = 0, SLOT_CODES = 2, MAX_ENTRIES = 65536, MAX_SIZE_BYTES = 5 };
+enum { FIXED = 2, SLOT_WORK = 0, SLOT_CODES = 2, SLOT_TABLE = 0, MAX_ENTRIES = 65536, MAX_SIZE_BYTES = 5 };
 
 typedef struct entry {
   uint64_t bits;
@@ -93,19 +93,37 @@ size_t annb_dict_encode(const annb_row_shape *shape, const uint32_t *indices, co
   return length ? used + length : 0;
 }
 
+static bool all_below(const annb_rice_row *row, uint32_t limit) {
+  uint32_t highest = 0, n = row->n;
+  const uint16_t *narrow = row->codes16;
+  const uint32_t *wide = row->codes32;
+  for (uint32_t i = 0; narrow && i < n; i++) highest = narrow[i] > highest ? narrow[i] : highest;
+  for (uint32_t i = 0; wide && i < n; i++) highest = wide[i] > highest ? wide[i] : highest;
+  return highest < limit;
+}
+
+/* The usual case: 4-byte values, codes of 16 bits. */
+static bool look_up4(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, uint8_t *values,
+                     annb_scratch *scratch) {
+  uint32_t *table = annb_scratch_get(scratch, SLOT_TABLE, (size_t)n_entries * sizeof *table);
+  if (!table) return false;
+  memcpy(table, entries, (size_t)n_entries * sizeof *table);
+  return kernel->look_up(row->codes16, row->n, table, n_entries, values);
+}
+
 /* values[i] = entry codes[i], and then the escapes; false when a code has no entry. */
-bool annb_dict_values(const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw, uint8_t *values) {
-  uint32_t highest = 0, position = UINT32_MAX, code;
-  for (uint32_t i = 0; row->codes16 && i < row->n; i++) highest = row->codes16[i] > highest ? row->codes16[i] : highest;
-  for (uint32_t i = 0; row->codes32 && i < row->n; i++) highest = row->codes32[i] > highest ? row->codes32[i] : highest;
-  if (highest >= n_entries) return false;
-  if (row->codes16 && vw == 4)
-    for (uint32_t i = 0; i < row->n; i++) memcpy(values + 4 * (size_t)i, entries + 4 * (size_t)row->codes16[i], 4);
-  else if (row->codes16)
-    for (uint32_t i = 0; i < row->n; i++) memcpy(values + i * vw, entries + row->codes16[i] * vw, vw);
-  else
-    for (uint32_t i = 0; i < row->n; i++) memcpy(values + i * vw, entries + row->codes32[i] * vw, vw);
+bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw, uint8_t *values,
+                      annb_scratch *scratch) {
+  const uint16_t *narrow = row->codes16;
+  const uint32_t *wide = row->codes32;
   const uint8_t *at = row->escapes;
+  uint32_t n = row->n, position = UINT32_MAX, code;
+  if (narrow && vw == 4) {
+    if (!look_up4(kernel, row, entries, n_entries, values, scratch)) return false;
+  } else {
+    if (!all_below(row, n_entries)) return false;
+    for (uint32_t i = 0; i < n; i++) memcpy(values + i * vw, entries + (narrow ? narrow[i] : wide[i]) * vw, vw);
+  }
   for (uint32_t i = 0; i < row->n_escapes; i++) {
     annb_rice_escape(&at, row->escapes_end, &position, &code);
     if (code >= n_entries) return false;
@@ -135,5 +153,5 @@ bool annb_dict_decode(const annb_row_shape *shape, const uint8_t *record, size_t
   annb_rice_row row;
   if (!annb_dict_open(shape, record, length, &row, &entries, &n_entries, scratch)) return false;
   annb_rice_ids(kernel, &row, indices);
-  return annb_dict_values(&row, entries, n_entries, annb_dtype_size(shape->dtype), values);
+  return annb_dict_values(kernel, &row, entries, n_entries, annb_dtype_size(shape->dtype), values, scratch);
 }

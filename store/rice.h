@@ -43,7 +43,8 @@ bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t l
                     uint32_t *n_entries, annb_scratch *scratch);
 /* The second steps: the values; false when one is not representable or has no entry. */
 bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values);
-bool annb_dict_values(const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw, uint8_t *values);
+bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw, uint8_t *values,
+                      annb_scratch *scratch);
 
 /* Encode ids (each < n_cols, not descending) and codes. Returns the body's length or 0 as annb_codec.encode does; *flags gets REPEATS and COARSE.
  * `codes` are spent: outliers in it become 0. Uses slots 0 and 1; `codes` may be in slot 2. Both arrays have 128 elements of room after n. */

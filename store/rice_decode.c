@@ -137,14 +137,14 @@ static bool decode_codes(const annb_kernel *kernel, const body *b, annb_rice_row
   if (!(wide ? kernel->codes32(&b->seq[HEAD], codes) : kernel->codes16(&b->seq[HEAD], codes))) return false;
   if (n_tail > 0 && !decode_tail(kernel, b, (uint32_t)(n - n_head), at, code)) return false;
   if (wide) {
-    row->codes32 = codes;
-    memset(row->codes32 + n_head, 0, (n - n_head + ANNB_KERNEL_SLACK) * 4);
-    for (size_t i = 0; i < n_tail; i++) row->codes32[n_head + at[i]] = code[i] + 1;
+    uint32_t *tail = (row->codes32 = codes) + n_head;
+    memset(tail, 0, (n - n_head + ANNB_KERNEL_SLACK) * sizeof *tail);
+    for (size_t i = 0; i < n_tail; i++) tail[at[i]] = code[i] + 1;
     return true;
   }
-  row->codes16 = codes;
-  memset(row->codes16 + n_head, 0, (n - n_head + ANNB_KERNEL_SLACK) * 2);
-  for (size_t i = 0; i < n_tail; i++) row->codes16[n_head + at[i]] = (uint16_t)(code[i] + 1);
+  uint16_t *tail = (row->codes16 = codes) + n_head;
+  memset(tail, 0, (n - n_head + ANNB_KERNEL_SLACK) * sizeof *tail);
+  for (size_t i = 0; i < n_tail; i++) tail[at[i]] = (uint16_t)(code[i] + 1);
   return true;
 }
 

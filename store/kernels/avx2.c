@@ -15,24 +15,44 @@ static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cp
 
 /* ---- unary ---- */
 
+/* Positions of the ones of byte j of the word. */
+INLINE uint8_t *unary_byte(uint64_t word, unsigned j, uint64_t base, uint8_t *ones) {
+  uint32_t byte = (uint32_t)(word >> 8 * j & 255);
+  uint64_t places = annb_bit_positions[byte] + base + 8 * j * UINT64_C(0x0101010101010101); /* no carry: at most 7 + 192 + 56 */
+  memcpy(ones, &places, 8);
+  return ones + (uint32_t)_mm_popcnt_u32(byte);
+}
+
+INLINE uint8_t *unary_word(uint64_t word, uint64_t base, uint8_t *ones) {
+  ones = unary_byte(word, 0, base, ones);
+  ones = unary_byte(word, 1, base, ones);
+  ones = unary_byte(word, 2, base, ones);
+  ones = unary_byte(word, 3, base, ones);
+  ones = unary_byte(word, 4, base, ones);
+  ones = unary_byte(word, 5, base, ones);
+  ones = unary_byte(word, 6, base, ones);
+  return unary_byte(word, 7, base, ones);
+}
+
 AVX2 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
-  const uint64_t each = UINT64_C(0x0101010101010101);
-  uint64_t base = 0;
-  size_t found = 0;
-  for (size_t at = 0; at < size; at += 8, base += 64 * each) {
-    uint64_t word = 0;
-    if (size - at >= 8) memcpy(&word, bits + at, 8);
-    else memcpy(&word, bits + at, size - at);
-    if (word == 0 || found > n) return false;
-    base &= UINT64_C(0xC0C0C0C0C0C0C0C0);
-    for (unsigned j = 0; j < 8; j++) {
-      uint64_t places = annb_bit_positions[word >> 8 * j & 255] + base + 8 * j * each; /* no carry: at most 7 + 192 + 56 */
-      memcpy(ones + found, &places, 8);
-      found += (size_t)_mm_popcnt_u32((uint32_t)(word >> 8 * j & 255));
-    }
+  const uint64_t step = UINT64_C(0x4040404040404040), wrap = UINT64_C(0xC0C0C0C0C0C0C0C0);
+  uint8_t *at = ones, *end = ones + n;
+  const uint8_t *last = bits + size / 8 * 8;
+  uint64_t word, base = 0;
+  if (size > 0 && bits[size - 1] == 0) return false;
+  for (; bits < last; bits += 8, base = (base + step) & wrap) {
+    memcpy(&word, bits, 8);
+    if (word == 0 || at > end) return false; /* a word writes at most 64 past `end` */
+    at = unary_word(word, base, at);
   }
-  if (found != n || (size > 0 && bits[size - 1] == 0)) return false;
-  for (size_t i = 0; i < ANNB_KERNEL_OVERREAD; i++) ones[n + i] = (uint8_t)(ones[n + i - 1] + 1);
+  if (size % 8) {
+    word = 0;
+    memcpy(&word, bits, size % 8);
+    if (at > end) return false;
+    at = unary_word(word, base, at);
+  }
+  if (at != end) return false;
+  for (size_t i = 0; i < ANNB_KERNEL_OVERREAD; i++) end[i] = (uint8_t)(end[i - 1] + 1);
   return true;
 }
 
@@ -244,36 +264,110 @@ AVX2 static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *
   }
 }
 
-/* Four elements of a word, also when it has fewer: the rest is overwritten by the next ones. */
-INLINE uint64_t emit4(uint64_t word, uint32_t first, const float *values, const uint16_t *places, uint32_t *out_ids, float *out_values) {
-  for (unsigned i = 0; i < 4; i++, word = _blsr_u64(word)) {
-    uint32_t id = first + (uint32_t)_tzcnt_u64(word);
-    out_ids[i] = id;
-    out_values[i] = values[places[id]];
+AVX2 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out) {
+  uint16_t lanes[16], highest = 0;
+  __m256i all = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) all = _mm256_max_epu16(all, load256(codes + i));
+  store256(lanes, all);
+  for (unsigned j = 0; j < 16; j++) highest = lanes[j] > highest ? lanes[j] : highest;
+  for (; i < n; i++) highest = codes[i] > highest ? codes[i] : highest;
+  if (highest >= n_entries) return false;
+  for (i = 0; i + 4 <= n; i += 4, out += 16) {
+    uint64_t four;
+    memcpy(&four, codes + i, 8);
+    memcpy(out, &entries[four & 0xffff], 4);
+    memcpy(out + 4, &entries[four >> 16 & 0xffff], 4);
+    memcpy(out + 8, &entries[four >> 32 & 0xffff], 4);
+    memcpy(out + 12, &entries[four >> 48], 4);
   }
-  return word;
+  for (; i < n; i++, out += 4) memcpy(out, &entries[codes[i]], 4);
+  return true;
 }
 
-AVX2 static void sort(const uint16_t *ids, size_t n, const uint16_t *table, const float *values, uint64_t *bits, uint16_t *places, size_t n_words,
-                      uint32_t *out_ids, float *out_values) {
-  for (size_t i = 0; i < n; i++) {
-    uint32_t id = table[ids[i]];
-    bits[id / 64] |= UINT64_C(1) << id % 64;
-    places[id] = (uint16_t)i;
+/* ---- marks ---- */
+
+AVX2 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
+  const __m256i most = _mm256_set1_epi16(254), one = _mm256_set1_epi16(1);
+  uint16_t lanes[16], highest = 0;
+  __m256i all = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m256i x = load256(codes + i), mark = _mm256_add_epi16(_mm256_min_epu16(x, most), one);
+    all = _mm256_max_epu16(all, x);
+    _mm_storeu_si128((__m128i *)(void *)(marks + i), _mm_packus_epi16(_mm256_castsi256_si128(mark), _mm256_extracti128_si256(mark, 1)));
   }
-  for (size_t w = 0; w < n_words; w++) {
-    uint64_t word = bits[w];
-    uint32_t first = (uint32_t)(64 * w);
+  store256(lanes, all);
+  for (unsigned j = 0; j < 16; j++) highest = lanes[j] > highest ? lanes[j] : highest;
+  for (; i < n; i++) {
+    highest = codes[i] > highest ? codes[i] : highest;
+    marks[i] = (uint8_t)(codes[i] < 254 ? codes[i] + 1 : 255);
+  }
+  return highest;
+}
+
+AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id) {
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    uint64_t four;
+    uint32_t mark;
+    memcpy(&four, ids + i, 8);
+    memcpy(&mark, marks + i, 4);
+    by_id[table[four & 0xffff]] = (uint8_t)mark;
+    by_id[table[four >> 16 & 0xffff]] = (uint8_t)(mark >> 8);
+    by_id[table[four >> 32 & 0xffff]] = (uint8_t)(mark >> 16);
+    by_id[table[four >> 48]] = (uint8_t)(mark >> 24);
+  }
+  for (; i < n; i++) by_id[table[ids[i]]] = marks[i];
+}
+
+/* The lowest set bit of a word as an element; without one, something that the next element overwrites. */
+INLINE uint64_t emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id, uint8_t *out_value) {
+  uint32_t place = (uint32_t)_tzcnt_u64(word) & 63;
+  *out_id = first + place;
+  memcpy(out_value, &values[marks[place]], 4);
+  return _blsr_u64(word);
+}
+
+INLINE uint64_t emit4(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_ids, uint8_t *out_values) {
+  word = emit(word, first, marks, values, out_ids, out_values);
+  word = emit(word, first, marks, values, out_ids + 1, out_values + 4);
+  word = emit(word, first, marks, values, out_ids + 2, out_values + 8);
+  return emit(word, first, marks, values, out_ids + 3, out_values + 12);
+}
+
+AVX2 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
+  const __m256i zero = _mm256_setzero_si256();
+  for (size_t w = 0; w < n_words; w++, by_id += 64) {
+    uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id), zero));
+    uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id + 32), zero)), first = (uint32_t)(64 * w);
+    uint64_t word = ~(low | (uint64_t)high << 32);
     size_t in_word = (size_t)_mm_popcnt_u64(word);
-    bits[w] = 0;
-    word = emit4(word, first, values, places, out_ids, out_values);
-    for (size_t i = 4; i < in_word; i += 4) word = emit4(word, first, values, places, out_ids + i, out_values + i);
+    word = emit4(word, first, by_id, values, out_ids, out_values);
+    for (size_t i = 4; i < in_word; i += 4) word = emit4(word, first, by_id, values, out_ids + i, out_values + 4 * i);
+    store256(by_id, zero);
+    store256(by_id + 32, zero);
     out_ids += in_word;
-    out_values += in_word;
+    out_values += 4 * in_word;
   }
 }
 
-const annb_kernel annb_kernel_avx2 = {"avx2", usable, unary, ids16, ids32, codes16, codes32, widen, map, to_f32, sort};
+AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
+  const __m256i zero = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    for (size_t j = i; j < i + 32; j += 8)
+      _mm256_storeu_ps(out + j, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(by_id + j)))));
+    store256(by_id + i, zero);
+  }
+  for (; i < n; i++) {
+    out[i] = (float)by_id[i];
+    by_id[i] = 0;
+  }
+}
+
+const annb_kernel annb_kernel_avx2 = {"avx2", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+                                      map,    to_f32, look_up, narrow, scatter, collect, expand};
 
 #else
 typedef int annb_no_avx2; /* a translation unit is not empty */

@@ -48,10 +48,16 @@ typedef struct annb_kernel {
   void (*map)(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out);
   void (*to_f32)(const uint16_t *codes, size_t n, int32_t base, uint8_t *out);
 
-  /* Distinct ids through the table, in ascending order with their values. `bits`: a bit for each of n_words × 64 delivered ids, zero before and
-   * after; `places`: room for as many and 64 more, any contents; `values`: readable up to element 65535. */
-  void (*sort)(const uint16_t *ids, size_t n, const uint16_t *table, const float *values, uint64_t *bits, uint16_t *places, size_t n_words,
-               uint32_t *out_ids, float *out_values);
+  /* out[i] = entries[codes[i]], 4 bytes each, out unaligned; false when a code is not below n_entries */
+  bool (*look_up)(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out);
+
+  /* Marks are bytes by delivered id, zero where the row has nothing. narrow: marks[i] = min(codes[i] + 1, 255), returns the highest code;
+   * scatter: by_id[table[ids[i]]] = marks[i]; collect: the ids that have marks, ascending, and values[mark] (4 bytes each, unaligned), for n_words × 64
+   * marks, 64-byte aligned, which become zero; expand: marks as float32, which become zero. */
+  uint32_t (*narrow)(const uint16_t *codes, size_t n, uint8_t *marks);
+  void (*scatter)(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id);
+  void (*collect)(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values);
+  void (*expand)(uint8_t *by_id, size_t n, float *out);
 } annb_kernel;
 
 /* All of them, the scalar one first. */

@@ -5,9 +5,10 @@
 
 static bool usable(void) { return true; }
 
-static uint64_t load64(const uint8_t *p, size_t n) {
+static inline uint64_t load64(const uint8_t *p, size_t n) {
   uint64_t x = 0;
-  memcpy(&x, p, n < 8 ? n : 8);
+  if (n >= 8) memcpy(&x, p, 8);
+  else memcpy(&x, p, n);
   return x;
 }
 
@@ -108,22 +109,46 @@ static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *out) 
   }
 }
 
-static void sort(const uint16_t *ids, size_t n, const uint16_t *table, const float *values, uint64_t *bits, uint16_t *places, size_t n_words,
-                 uint32_t *out_ids, float *out_values) {
+static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out) {
+  uint32_t highest = 0;
+  for (size_t i = 0; i < n; i++) highest = codes[i] > highest ? codes[i] : highest;
+  if (highest >= n_entries) return false;
+  for (size_t i = 0; i < n; i++) memcpy(out + 4 * i, &entries[codes[i]], 4);
+  return true;
+}
+
+static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
+  uint32_t highest = 0;
   for (size_t i = 0; i < n; i++) {
-    uint32_t id = table[ids[i]];
-    bits[id / 64] |= UINT64_C(1) << id % 64;
-    places[id] = (uint16_t)i;
+    highest = codes[i] > highest ? codes[i] : highest;
+    marks[i] = (uint8_t)(codes[i] < 254 ? codes[i] + 1 : 255);
   }
+  return highest;
+}
+
+static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id) {
+  for (size_t i = 0; i < n; i++) by_id[table[ids[i]]] = marks[i];
+}
+
+static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
   size_t j = 0;
-  for (size_t w = 0; w < n_words; w++) {
-    for (uint64_t word = bits[w]; word; word &= word - 1, j++) {
-      uint32_t id = (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(word);
-      out_ids[j] = id;
-      out_values[j] = values[places[id]];
+  for (size_t i = 0; i < 64 * n_words; i += 8) {
+    uint64_t eight = load64(by_id + i, 8), zero = 0;
+    if (eight == 0) continue;
+    for (unsigned b = 0; b < 8; b++) {
+      uint8_t mark = by_id[i + b];
+      if (mark == 0) continue;
+      out_ids[j] = (uint32_t)(i + b);
+      memcpy(out_values + 4 * j++, &values[mark], 4);
     }
-    bits[w] = 0;
+    memcpy(by_id + i, &zero, 8);
   }
 }
 
-const annb_kernel annb_kernel_scalar = {"scalar", usable, unary, ids16, ids32, codes16, codes32, widen, map, to_f32, sort};
+static void expand(uint8_t *by_id, size_t n, float *out) {
+  for (size_t i = 0; i < n; i++) out[i] = (float)by_id[i];
+  memset(by_id, 0, n);
+}
+
+const annb_kernel annb_kernel_scalar = {"scalar", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+                                        map,      to_f32, look_up, narrow, scatter, collect, expand};
