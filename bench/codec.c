@@ -322,16 +322,18 @@ static double median(double *x, uint32_t n) {
 
 /* The base and the way of delivering in turn, so that both meet the same machine: the median of their ratios. */
 static void measure(bench *b, what base, what w, const char *kernel) {
-  double ratio[MAX_REPEATS], seconds[MAX_REPEATS];
+  double ratio[MAX_REPEATS], seconds[MAX_REPEATS], bases[MAX_REPEATS];
   verify(b, w);
   for (uint32_t i = 0; i < b->opt.repeats; i++) {
-    double t = run(b, base);
+    bases[i] = run(b, base);
     seconds[i] = run(b, w);
-    ratio[i] = t / seconds[i];
+    ratio[i] = bases[i] / seconds[i];
   }
   double rate = (double)b->n_shuffled / median(seconds, b->opt.repeats);
-  printf("  %-8s %-24s %9.0f rows/s %8.1f M nnz/s   %.2f x %s\n", kernel, what_names[w], rate, rate * (double)b->m.nnz / (double)b->m.n_rows / 1e6,
-         median(ratio, b->opt.repeats), what_names[base]);
+  double middle = median(ratio, b->opt.repeats);
+  median(bases, b->opt.repeats);
+  printf("  %-8s %-24s %9.0f rows/s %8.1f M nnz/s   %.2f x %s (%.2f of the best runs)\n", kernel, what_names[w], rate,
+         rate * (double)b->m.nnz / (double)b->m.n_rows / 1e6, middle, what_names[base], bases[0] / seconds[0]);
   fflush(stdout);
 }
 

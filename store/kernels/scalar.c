@@ -1,6 +1,8 @@
 /* The reference kernels, in portable C. */
 #include "kernels.h"
 
+#include "bit_positions.h"
+
 #include <string.h>
 
 static bool usable(void) { return true; }
@@ -12,83 +14,114 @@ static inline uint64_t load64(const uint8_t *p, size_t n) {
   return x;
 }
 
+static const uint64_t each = UINT64_C(0x0101010101010101); /* one in every byte */
+
 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
-  size_t found = 0;
-  for (size_t at = 0; at < size; at += 8) {
-    uint64_t word = load64(bits + at, size - at);
-    size_t in_word = (size_t)__builtin_popcountll(word);
-    if (word == 0 || in_word > n - found) return false;
-    for (size_t i = 0; i < in_word; i++, word &= word - 1) ones[found + i] = (uint8_t)(8 * at + (unsigned)__builtin_ctzll(word));
-    found += in_word;
+  uint8_t *at = ones, *end = ones + n;
+  if (size > 0 && bits[size - 1] == 0) return false;
+  for (size_t i = 0; i < size; i += 8) {
+    uint64_t word = load64(bits + i, size - i);
+    if (word == 0) return false;
+    for (unsigned j = 0; j < 8; j++, word >>= 8) {
+      uint64_t places = annb_bit_positions[word & 255] + each * (uint8_t)(8 * (i + j)); /* no carry: at most 7 + 248 */
+      if (at > end) return false; /* a byte writes at most 8 past `end` */
+      memcpy(at, &places, 8);
+      at += annb_bit_counts[word & 255];
+    }
   }
-  if (found != n || (size > 0 && bits[size - 1] == 0)) return false;
-  for (size_t i = 0; i < ANNB_KERNEL_OVERREAD; i++) ones[n + i] = (uint8_t)(ones[n + i - 1] + 1);
+  if (at != end) return false;
+  for (size_t i = 0; i < ANNB_KERNEL_OVERREAD; i++) end[i] = (uint8_t)(end[i - 1] + 1);
   return true;
 }
 
-/* The codes of one group, and its low bits' length. False when a quotient is too large. */
-static bool group_codes(const annb_rice_seq *seq, uint32_t group, const uint8_t *lows, uint32_t *n, size_t *n_bytes, uint64_t codes[ANNB_RICE_GROUP]) {
-  uint32_t start = group * ANNB_RICE_GROUP, worst = 0;
-  unsigned k = annb_rice_param(seq, group);
-  uint64_t mask = (UINT64_C(1) << k) - 1;
-  const uint8_t *ones = seq->ones + start;
-  *n = seq->n - start < ANNB_RICE_GROUP ? seq->n - start : ANNB_RICE_GROUP;
-  *n_bytes = (*n * k + 7) / 8;
-  uint8_t last = ones[-1];
-  for (uint32_t i = 0, bit = 0; i < *n; i++, bit += k) {
-    uint64_t quotient = (uint8_t)(ones[i] - last - 1);
-    last = ones[i];
-    worst |= (uint32_t)quotient;
-    codes[i] = (quotient << k) + (load64(lows + bit / 8, 8) >> bit % 8 & mask);
+enum { CODES_ROOM = ANNB_RICE_GROUP + 8 };
+
+/* Eight quotients, a byte each: a − b − 1 without borrows between bytes. */
+static inline uint64_t quotients8(const uint8_t *ones) {
+  const uint64_t top = each << 7;
+  uint64_t a = load64(ones, 8), b = load64(ones - 1, 8);
+  uint64_t d = ((a | top) - (b & ~top)) ^ ((a ^ ~b) & top);
+  return ((d | top) - each) ^ (~d & top);
+}
+
+/* For parameters up to 8: eight codes at a time. */
+static bool group_codes8(const uint8_t *lows, const uint8_t *ones, uint32_t n, unsigned k, uint32_t *codes) {
+  const uint32_t mask = (1u << k) - 1;
+  uint64_t worst = 0;
+  for (uint32_t i = 0; i < n; i += 8, lows += k) {
+    uint64_t low = load64(lows, 8), quotients = quotients8(ones + i);
+    worst |= n - i >= 8 ? quotients : quotients & (UINT64_MAX >> 8 * (8 - (n - i)));
+    for (unsigned j = 0; j < 8; j++) {
+      codes[i + j] = (uint32_t)(quotients & 255) << k | ((uint32_t)low & mask);
+      quotients >>= 8;
+      low >>= k;
+    }
+  }
+  return (worst & each * (255 - ANNB_RICE_MAX_QUOTIENT)) == 0;
+}
+
+/* For all parameters; codes beyond 32 bits become the largest, which no limit allows. */
+static bool group_codes_any(const uint8_t *lows, const uint8_t *ones, uint32_t n, unsigned k, uint32_t *codes) {
+  const uint64_t mask = (UINT64_C(1) << k) - 1;
+  uint32_t worst = 0;
+  for (uint32_t i = 0, bit = 0; i < n; i++, bit += k) {
+    uint32_t quotient = (uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1);
+    uint64_t code = ((uint64_t)quotient << k) + (load64(lows + bit / 8, 8) >> bit % 8 & mask);
+    codes[i] = code < UINT32_MAX ? (uint32_t)code : UINT32_MAX;
+    worst |= quotient;
   }
   return worst <= ANNB_RICE_MAX_QUOTIENT;
 }
 
+/* The codes of one group; *lows moves on. False when a quotient is too large. */
+static inline bool group_codes(const annb_rice_seq *seq, uint32_t group, const uint8_t **lows, uint32_t *n, uint32_t codes[CODES_ROOM]) {
+  uint32_t start = group * ANNB_RICE_GROUP;
+  unsigned k = annb_rice_param(seq, group);
+  const uint8_t *from = *lows;
+  *n = seq->n - start < ANNB_RICE_GROUP ? seq->n - start : ANNB_RICE_GROUP;
+  *lows += (*n * k + 7) / 8;
+  return (k <= 8 ? group_codes8 : group_codes_any)(from, seq->ones + start, *n, k, codes);
+}
+
 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
-  uint64_t codes[ANNB_RICE_GROUP], sum = 0;
+  uint32_t codes[CODES_ROOM], n;
+  uint64_t sum = 0;
   const uint8_t *lows = seq->lows;
-  uint32_t n;
-  size_t n_bytes;
-  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, lows += n_bytes, ids += n) {
-    if (!group_codes(seq, g, lows, &n, &n_bytes, codes)) return false;
-    for (uint32_t i = 0; i < n; i++) ids[i] = (uint16_t)((sum += codes[i] + add) - add);
+  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, ids += n) {
+    if (!group_codes(seq, g, &lows, &n, codes)) return false;
+    for (uint32_t i = 0; i < n; i++) ids[i] = (uint16_t)((sum += (uint64_t)codes[i] + add) - add);
     if (sum > limit) return false;
   }
   return true;
 }
 
 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
-  uint64_t codes[ANNB_RICE_GROUP], sum = 0;
+  uint32_t codes[CODES_ROOM], n;
+  uint64_t sum = 0;
   const uint8_t *lows = seq->lows;
-  uint32_t n;
-  size_t n_bytes;
-  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, lows += n_bytes, ids += n) {
-    if (!group_codes(seq, g, lows, &n, &n_bytes, codes)) return false;
-    for (uint32_t i = 0; i < n; i++) ids[i] = (uint32_t)((sum += codes[i] + add) - add);
+  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, ids += n) {
+    if (!group_codes(seq, g, &lows, &n, codes)) return false;
+    for (uint32_t i = 0; i < n; i++) ids[i] = (uint32_t)((sum += (uint64_t)codes[i] + add) - add);
     if (sum > limit) return false;
   }
   return true;
 }
 
 static bool codes16(const annb_rice_seq *seq, uint16_t *out) {
-  uint64_t codes[ANNB_RICE_GROUP];
+  uint32_t codes[CODES_ROOM], n;
   const uint8_t *lows = seq->lows;
-  uint32_t n;
-  size_t n_bytes;
-  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, lows += n_bytes, out += n) {
-    if (!group_codes(seq, g, lows, &n, &n_bytes, codes)) return false;
+  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, out += n) {
+    if (!group_codes(seq, g, &lows, &n, codes)) return false;
     for (uint32_t i = 0; i < n; i++) out[i] = (uint16_t)codes[i];
   }
   return true;
 }
 
 static bool codes32(const annb_rice_seq *seq, uint32_t *out) {
-  uint64_t codes[ANNB_RICE_GROUP];
+  uint32_t codes[CODES_ROOM], n;
   const uint8_t *lows = seq->lows;
-  uint32_t n;
-  size_t n_bytes;
-  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, lows += n_bytes, out += n) {
-    if (!group_codes(seq, g, lows, &n, &n_bytes, codes)) return false;
+  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, out += n) {
+    if (!group_codes(seq, g, &lows, &n, codes)) return false;
     for (uint32_t i = 0; i < n; i++) out[i] = (uint32_t)codes[i];
   }
   return true;
@@ -131,15 +164,14 @@ static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const u
 }
 
 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  size_t j = 0;
+  const uint64_t top = each << 7, zero = 0;
   for (size_t i = 0; i < 64 * n_words; i += 8) {
-    uint64_t eight = load64(by_id + i, 8), zero = 0;
-    if (eight == 0) continue;
-    for (unsigned b = 0; b < 8; b++) {
-      uint8_t mark = by_id[i + b];
-      if (mark == 0) continue;
-      out_ids[j] = (uint32_t)(i + b);
-      memcpy(out_values + 4 * j++, &values[mark], 4);
+    uint64_t eight = load64(by_id + i, 8);
+    uint64_t set = (((eight & ~top) + ~top) | eight) & top; /* the top bit of each byte that is not zero */
+    for (; set; set &= set - 1, out_values += 4) {
+      size_t id = i + (unsigned)__builtin_ctzll(set) / 8;
+      *out_ids++ = (uint32_t)id;
+      memcpy(out_values, &values[by_id[id]], 4);
     }
     memcpy(by_id + i, &zero, 8);
   }
