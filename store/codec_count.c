@@ -68,18 +68,20 @@ static bool take_base(annb_cursor *c, int64_t *base) {
 size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, const uint8_t *values, uint8_t *out, size_t capacity,
                          annb_scratch *scratch) {
   int64_t base;
-  if (shape->nnz == 0 || capacity < FIXED + MAX_BASE_BYTES) return 0;
+  uint8_t head[FIXED + MAX_BASE_BYTES] = {ANNB_CODEC_COUNT};
+  size_t used = FIXED;
+  if (shape->nnz == 0) return 0;
   uint32_t *codes = annb_scratch_get(scratch, SLOT_CODES, ((size_t)shape->nnz + ANNB_KERNEL_SLACK) * sizeof *codes);
   if (!codes) return 0;
   bool whole = shape->dtype == ANNB_F32 && codes_of_f32(values, shape->nnz, codes, &base);
   if (!whole && !codes_of(shape->dtype, values, shape->nnz, codes, &base)) return 0;
   unsigned flags = base == 1 ? 0 : ANNB_RICE_BASE;
-  size_t at = FIXED;
-  if (flags) at += put_base(out + at, base);
-  size_t length = annb_rice_encode(shape, indices, codes, &flags, out + at, capacity - at, scratch);
-  out[0] = ANNB_CODEC_COUNT;
-  out[1] = (uint8_t)flags;
-  return length ? at + length : 0;
+  if (flags) used += put_base(head + used, base);
+  if (capacity < used) return 0;
+  size_t length = annb_rice_encode(shape, indices, codes, &flags, out + used, capacity - used, scratch);
+  head[1] = (uint8_t)flags;
+  memcpy(out, head, used);
+  return length ? used + length : 0;
 }
 
 bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values) {

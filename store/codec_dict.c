@@ -77,19 +77,20 @@ static void dictionary_sort(dictionary *d, uint32_t n, uint32_t *codes) {
 size_t annb_dict_encode(const annb_row_shape *shape, const uint32_t *indices, const uint8_t *values, uint8_t *out, size_t capacity,
                         annb_scratch *scratch) {
   dictionary d;
+  uint8_t head[FIXED + MAX_SIZE_BYTES] = {ANNB_CODEC_DICT};
   size_t vw = annb_dtype_size(shape->dtype);
   uint32_t n = shape->nnz;
   if (n == 0 || vw == 0) return 0;
   uint32_t *codes = annb_scratch_get(scratch, SLOT_CODES, ((size_t)n + ANNB_KERNEL_SLACK) * sizeof *codes);
   if (!codes || !dictionary_init(&d, n, scratch) || !dictionary_fill(&d, values, n, vw, codes)) return 0;
-  if (capacity < FIXED + MAX_SIZE_BYTES + d.n * vw) return 0;
+  size_t fixed = (size_t)(annb_varint_put(head + FIXED, d.n - 1) - head), used = fixed + d.n * vw;
+  if (capacity < used) return 0;
   dictionary_sort(&d, n, codes);
-  uint8_t *at = annb_varint_put(out + FIXED, d.n - 1);
-  for (uint32_t i = 0; i < d.n; i++, at += vw) memcpy(at, &d.entries[i].bits, vw);
+  for (uint32_t i = 0; i < d.n; i++) memcpy(out + fixed + i * vw, &d.entries[i].bits, vw);
   unsigned flags = 0; /* from here on the scratch memory of the dictionary is the coder's */
-  size_t used = (size_t)(at - out), length = annb_rice_encode(shape, indices, codes, &flags, at, capacity - used, scratch);
-  out[0] = ANNB_CODEC_DICT;
-  out[1] = (uint8_t)flags;
+  size_t length = annb_rice_encode(shape, indices, codes, &flags, out + used, capacity - used, scratch);
+  head[1] = (uint8_t)flags;
+  memcpy(out, head, fixed);
   return length ? used + length : 0;
 }
 

@@ -30,7 +30,7 @@ static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
     }
   }
   if (at != end) return false;
-  for (size_t i = 0; i < ANNB_KERNEL_OVERREAD; i++) end[i] = (uint8_t)(end[i - 1] + 1);
+  for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
   return true;
 }
 
