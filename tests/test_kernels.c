@@ -91,7 +91,7 @@ START_TEST(unary_is_safe_on_any_bytes) {
   memory m = memory_new();
   uint8_t a[ROOM], b[ROOM];
   uint32_t valid = 0;
-  for (int round = 0; kernel && round < 20000; round++) {
+  for (int round = 0; kernel && round < 4000; round++) {
     size_t size = below(60);
     uint32_t n = 0, density = (uint32_t)below(8);
     uint8_t *bits = m.in.end - size;
@@ -103,7 +103,7 @@ START_TEST(unary_is_safe_on_any_bytes) {
     if (ok) ck_assert_mem_eq(a, b, n + ANNB_KERNEL_OVERREAD);
     valid += ok;
   }
-  if (kernel) ck_assert_uint_gt(valid, 1000);
+  if (kernel) ck_assert_uint_gt(valid, 200);
   memory_free(&m);
 }
 END_TEST
@@ -140,7 +140,9 @@ static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq
             : w == IDS32   ? k->ids32(seq, add, limit, (uint32_t *)(void *)to)
             : w == CODES16 ? k->codes16(seq, (uint16_t *)(void *)to)
                            : k->codes32(seq, (uint32_t *)(void *)to);
-  for (int i = 1; i <= 64; i++) ck_assert_uint_eq(to[-i], 0x5A);
+  uint32_t touched = 0;
+  for (int i = 1; i <= 64; i++) touched += to[-i] != 0x5A;
+  ck_assert_uint_eq(touched, 0);
   for (uint32_t i = 0; i < seq->n; i++) {
     out[i] = 0;
     memcpy(&out[i], to + i * size, size);
@@ -169,15 +171,14 @@ START_TEST(sequences_agree) {
   for (int w = IDS16; kernel && w <= CODES32; w++) {
     unsigned max_k = w == IDS16 || w == CODES16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
     for (unsigned k = 0; k <= max_k; k++)
-      for (size_t l = 0; l < N_LENGTHS; l++)
-        for (unsigned shift = 0; shift < 16; shift += 1 + shift / 4) {
-          bool mixed = shift % 2;
-          uint32_t tops[] = {0, 2, 63, 64, 70};
-          for (size_t t = 0; t < 5; t++) {
-            annb_rice_seq seq = make_seq(&m, lengths[l], k, mixed, tops[t], shift, params);
-            compare(kernel, (what)w, &m, &seq, shift);
-          }
+      for (size_t l = 0; l < N_LENGTHS; l++) {
+        static const uint32_t tops[] = {0, 2, 63, 64};
+        for (size_t t = 0; t < 4; t++) {
+          unsigned shift = (unsigned)below(16);
+          annb_rice_seq seq = make_seq(&m, lengths[l], k, shift % 2, tops[t], shift, params);
+          compare(kernel, (what)w, &m, &seq, shift);
         }
+      }
   }
   memory_free(&m);
 }
@@ -270,7 +271,7 @@ START_TEST(marks_agree) {
   static float out_a[N_IDS + 256], out_b[N_IDS + 256];
   for (uint32_t i = 0; i < 256; i++) values[i] = (uint32_t)help_random(&state);
   for (uint32_t i = 0; i < N_IDS; i++) table[i] = (uint16_t)(i * 7 % N_IDS);
-  for (uint32_t density = 1; kernel && density <= N_IDS; density = density * 3 / 2 + 1) {
+  for (uint32_t density = 1; kernel && density <= N_IDS; density = density * 2 + 1) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < N_IDS; i++)
       if (below(N_IDS) < density) {
@@ -278,6 +279,7 @@ START_TEST(marks_agree) {
         marks[n++] = (uint8_t)(1 + below(255));
       }
     for (int dense = 0; dense < 2; dense++) {
+      uint32_t left = 0;
       annb_kernel_scalar.scatter(ids, marks, n, table, a);
       kernel->scatter(ids, marks, n, table, b);
       ck_assert_mem_eq(a, b, N_IDS);
@@ -287,8 +289,9 @@ START_TEST(marks_agree) {
       else annb_kernel_scalar.collect(a, N_IDS / 64, values, ids_a, (uint8_t *)out_a), kernel->collect(b, N_IDS / 64, values, ids_b, (uint8_t *)out_b);
       ck_assert_mem_eq(out_a, out_b, 4 * (dense ? n_ids : n));
       if (!dense) ck_assert_mem_eq(ids_a, ids_b, 4 * n);
-      for (uint32_t i = 0; !dense && i + 1 < n; i++) ck_assert_uint_lt(ids_a[i], ids_a[i + 1]);
-      for (uint32_t i = 0; i < N_IDS; i++) ck_assert(a[i] == 0 && b[i] == 0);
+      for (uint32_t i = 0; !dense && i + 1 < n; i++) left += ids_a[i] >= ids_a[i + 1];
+      for (uint32_t i = 0; i < N_IDS; i++) left += a[i] != 0 || b[i] != 0;
+      ck_assert_uint_eq(left, 0);
     }
   }
 }
