@@ -47,9 +47,11 @@ STORE_SRC := $(sort $(wildcard store/*.c reader/*.c))
 CONVERT_SRC := $(sort $(wildcard convert/*.c))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
-BENCH_SRC := $(sort $(wildcard bench/*.c))
+mains = $(sort $(if $(1),$(shell grep -l '^int main\b' $(1))))
+BENCH_ALL := $(wildcard bench/*.c)
+BENCH_SRC := $(call mains,$(BENCH_ALL))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
-TOOL_SRC := $(wildcard tests/dump_rows.c)
+TOOL_SRC := $(filter-out $(TEST_SRC),$(call mains,$(wildcard tests/*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) $(TOOL_SRC),$(sort $(wildcard tests/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
@@ -98,6 +100,7 @@ $(B)/obj/%.o: %.c Makefile
 $(STATIC): $(call objects,$(STORE_SRC))
 $(STATIC_CONVERT): $(call objects,$(CONVERT_SRC))
 $(B)/libtests.a: $(call objects,$(HELPER_SRC))
+$(B)/libbench.a: $(call objects,$(filter-out $(BENCH_SRC),$(BENCH_ALL)))
 $(B)/%.a:
 	$(call say,AR)
 	@mkdir -p $(@D)
@@ -134,7 +137,7 @@ $(B)/examples/%: $(B)/obj/examples/%.o $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(STORE_LIBS)
-$(B)/bench/%: $(B)/obj/bench/%.o $(STATIC_CONVERT) $(STATIC)
+$(B)/bench/%: $(B)/obj/bench/%.o $(B)/libbench.a $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) -lm
@@ -155,7 +158,7 @@ VENV := build/venv
 $(VENV)/.ready: tests/requirements.txt
 	@mkdir -p build
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --requirement tests/requirements.txt
+	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
 
@@ -170,7 +173,7 @@ check: deps-test ## all tests
 	@B=$(B) tests/run.sh c scripts python
 
 check-c: ## the C tests only; T=NAME for one of them
-	@$(MAKE) --no-print-directory -j$(JOBS) tests
+	@$(MAKE) --no-print-directory -j$(JOBS) $(if $(T),$(B)/tests/$(basename $(notdir $(T))),tests)
 	@B=$(B) T=$(T) tests/run.sh c
 
 check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSan
@@ -186,9 +189,9 @@ check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
 	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python
 
-bench: deps ## build and run the benchmarks
+bench: deps ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
-	@for b in $(BENCHES); do echo "== $$b"; $$b || exit 1; done
+	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
 .PHONY: bench-programs
 bench-programs: $(BENCHES)
 

@@ -2,6 +2,7 @@
 
 #include "../store/error.h"
 #include "../store/io.h"
+#include "lzf.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ static annb_status find_signature(const char *path, uint64_t *at, annb_error *er
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   uint64_t at;
   *file = -1;
+  annb_lzf_register();
   annb_status s = find_signature(path, &at, err);
   if (s) return s;
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);

@@ -21,7 +21,7 @@ annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, 
     __attribute__((format(printf, 5, 6)));
 
 /* Open an input for reading, without file locks. ANNB_EIO when it cannot be read, ANNB_EINPUT with the reason when it is not HDF5, cut short,
- * or was not closed by its writer. */
+ * or was not closed by its writer. Makes the filter LZF known. */
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err);
 
 /* Close any of the handles below when >= 0, and set it to -1. */

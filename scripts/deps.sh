@@ -65,7 +65,12 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "Installing what annblock needs: ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
-install() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; }
-"${as_root[@]}" apt-get update -qq || echo "deps.sh: apt-get update failed; trying with the package lists that are there" >&2
-install || { echo "deps.sh: could not install ${missing[*]}" >&2; exit 1; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get "$@" >"$log" 2>&1; }
+apt update -qq || echo "deps.sh: apt-get update failed; trying with the package lists that are there" >&2
+apt install -y -qq --no-install-recommends "${missing[@]}" || {
+  cat "$log" >&2
+  echo "deps.sh: could not install ${missing[*]}" >&2
+  exit 1
+}

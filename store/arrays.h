@@ -21,6 +21,17 @@ typedef struct annb_arrays {
 annb_status annb_arrays_open(const char *path, annb_arrays **out, annb_error *err);
 void annb_arrays_close(annb_arrays *arrays);
 
+/* The tables of a file, as on disk (unaligned): what writer and reader check alike. */
+typedef struct annb_arrays_tables {
+  const uint8_t *arrays, *columns;
+  uint64_t n_arrays, n_columns;
+} annb_arrays_tables;
+
+/* What is wrong with a column, or NULL: kind, flags, and that the arrays and categories it names are there and have its shape and type. */
+const char *annb_arrays_column_fault(const annb_arrays_tables *tables, const annb_fmt_column *column);
+/* What is wrong with the columns of an axis together, or NULL: one length, at most one index. */
+const char *annb_arrays_axis_fault(const annb_arrays_tables *tables, annb_axis axis);
+
 annb_fmt_array annb_arrays_array(const annb_arrays *arrays, uint32_t i);    /* i < n_arrays */
 annb_fmt_column annb_arrays_column(const annb_arrays *arrays, uint32_t i);  /* i < n_columns */
 
@@ -29,6 +40,9 @@ annb_status annb_arrays_find(const annb_arrays *arrays, const char *name, uint32
 
 /* Rows first … first + n_rows − 1 of an array, in place, verified on first touch. ANNB_ERANGE, ANNB_ECORRUPT. */
 annb_status annb_arrays_view(annb_arrays *arrays, uint32_t array, uint64_t first, uint64_t n_rows, const void **out, annb_error *err);
+
+/* Chunk < n_chunks of the arrays section: ANNB_ECORRUPT. Remembered when good. */
+annb_status annb_arrays_check_chunk(annb_arrays *arrays, uint64_t chunk, annb_error *err);
 
 /* Check every chunk, gap, code and string offset. Findings as in annb_segment_verify. */
 void annb_arrays_verify(annb_arrays *arrays, bool (*report)(void *user, const annb_error *finding), void *user);

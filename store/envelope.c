@@ -43,15 +43,21 @@ static annb_status parse_trailer(const uint8_t *data, uint64_t size, annb_file_k
   return ANNB_OK;
 }
 
+static bool occurs_before(const annb_envelope *e, uint32_t i) {
+  for (uint32_t j = 0; j < i; j++) {
+    if (e->sections[j].kind == e->sections[i].kind) return true;
+  }
+  return false;
+}
+
 static annb_status check_sections(const annb_envelope *e, uint64_t known, const char *path, annb_error *err) {
-  uint64_t at = sizeof(annb_fmt_header), seen = 0;
+  uint64_t at = sizeof(annb_fmt_header);
   for (uint32_t i = 0; i < e->n_sections; i++) {
     const annb_fmt_section *s = &e->sections[i];
     if (s->offset % 8 || s->offset < at || s->offset > e->trailer.footer_offset || s->length > e->trailer.footer_offset - s->offset)
       return CORRUPT("section %u (kind %u) overlaps another or leaves the file", i, s->kind);
     if (!annb_all_zero(s->zero0, sizeof s->zero0) || (s->flags & ~ANNB_SECTION_CRITICAL)) return CORRUPT("section %u has a field that must be zero", i);
-    if (s->kind == 0 || (s->kind < 64 && (seen >> s->kind & 1))) return CORRUPT("section kind %u occurs twice or is 0", s->kind);
-    if (s->kind < 64) seen |= UINT64_C(1) << s->kind;
+    if (s->kind == 0 || occurs_before(e, i)) return CORRUPT("section kind %u occurs twice or is 0", s->kind);
     if ((s->flags & ANNB_SECTION_CRITICAL) && (s->kind >= 64 || !(known >> s->kind & 1)))
       return annb_fail(err, ANNB_EUNSUPPORTED, path, "has a section of kind %u that this release cannot read: use a newer annblock", s->kind);
     at = s->offset + s->length;

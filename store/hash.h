@@ -15,6 +15,16 @@ static inline void annb_hash128(const void *data, size_t size, uint8_t out[16]) 
   memcpy(out + 8, &hash.high64, 8);
 }
 
+/* The same hash over pieces. */
+typedef XXH3_state_t annb_hash128_stream;
+static inline void annb_hash128_begin(annb_hash128_stream *stream) { XXH3_128bits_reset(stream); }
+static inline void annb_hash128_add(annb_hash128_stream *stream, const void *data, size_t size) { XXH3_128bits_update(stream, data, size); }
+static inline void annb_hash128_end(const annb_hash128_stream *stream, uint8_t out[16]) {
+  XXH128_hash_t hash = XXH3_128bits_digest(stream);
+  memcpy(out, &hash.low64, 8);
+  memcpy(out + 8, &hash.high64, 8);
+}
+
 /* SPEC.md 3.3: binds a hash to a place. The finaliser is that of XXH64. */
 static inline uint64_t annb_mix(uint64_t hash, uint64_t salt, uint64_t n) {
   uint64_t x = hash ^ (salt + (n + 1) * UINT64_C(0x9E3779B97F4A7C15));

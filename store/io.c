@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MKDIR_TRIES = 64 };
+
 static int open_retry(const char *path, int flags) {
   int fd;
   do fd = open(path, flags | O_CLOEXEC, 0666);
@@ -66,15 +68,23 @@ annb_status annb_io_file_size(const char *path, uint64_t *size, annb_error *err)
   return s;
 }
 
+bool annb_io_same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 annb_status annb_io_mkdir(const char *path, bool *made, annb_error *err) {
-  *made = mkdir(path, 0777) == 0;
-  if (*made) return ANNB_OK;
-  if (errno == EEXIST) {
-    struct stat st;
+  struct stat st;
+  *made = false;
+  for (int i = 0; i < MKDIR_TRIES; i++) {
+    *made = mkdir(path, 0777) == 0;
+    if (*made) return ANNB_OK;
+    if (errno != EEXIST) return annb_fail_errno(err, path, "make the directory");
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return ANNB_OK;
-    return annb_fail(err, ANNB_EEXIST, path, "exists and is not a directory");
+    /* a file or a link to nowhere stays one; a directory that another process removes and makes is tried again */
+    if (lstat(path, &st) ? errno != ENOENT : !S_ISDIR(st.st_mode)) break;
   }
-  return annb_fail_errno(err, path, "make the directory");
+  return annb_fail(err, ANNB_EEXIST, path, "exists and is not a directory");
 }
 
 void annb_io_rmdir(const char *path) { (void)rmdir(path); }

@@ -18,6 +18,7 @@ void annb_io_unmap(annb_map *map); /* a zeroed map is allowed */
 typedef enum annb_path_kind { ANNB_PATH_ABSENT, ANNB_PATH_FILE, ANNB_PATH_DIR, ANNB_PATH_OTHER } annb_path_kind;
 annb_status annb_io_kind(const char *path, annb_path_kind *kind, annb_error *err);
 annb_status annb_io_file_size(const char *path, uint64_t *size, annb_error *err);
+bool annb_io_same_file(const char *a, const char *b); /* two names of one file; false when one of them cannot be examined */
 
 annb_status annb_io_mkdir(const char *path, bool *made, annb_error *err); /* existing directory: *made = false, ANNB_OK */
 void annb_io_rmdir(const char *path);  /* only when empty; failures are ignored: it cleans up after an error */

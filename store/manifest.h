@@ -4,6 +4,8 @@
 
 #include "envelope.h"
 
+#include <stdbool.h>
+
 /* Tables are growable arrays of the on-disk rows. */
 typedef struct annb_manifest {
   annb_fmt_manifest_header header;
@@ -25,18 +27,26 @@ void annb_manifest_free(annb_manifest *manifest); /* the members */
 
 /* Read and validate everything of SPEC.md 5: every reference, sum, range, zero field. `generation` must match the header. */
 annb_status annb_manifest_load(const char *path, uint64_t generation, annb_manifest *out, annb_error *err);
-annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out, annb_error *err);
+annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *path, uint64_t generation, annb_manifest *out,
+                                annb_error *err);
 
-/* The highest generation in the store directory, 0 when there is no manifest. ANNB_ENOTSTORE when `store` is not a directory with manifests/ in
- * it. Names that are no manifest's are ignored here (verify reports them). */
+/* The highest generation in the store directory, 0 when there is no manifest. ANNB_ENOTSTORE when `store` is not a directory with
+ * manifests/ in it. Names that are no manifest's are ignored here (verify reports them). */
 annb_status annb_manifest_latest(const char *store, uint64_t *generation, annb_error *err);
+/* The generation of a manifest's file name ("<20 digits>.annm"); false when it is no such name. */
+bool annb_manifest_generation(const char *name, uint64_t *generation);
 /* "<store>/manifests/<20 digits>.annm" and "<store>/objects/<hex>.<suffix>" in fresh memory, or NULL. */
 char *annb_manifest_path(const char *store, uint64_t generation);
 char *annb_object_path(const char *store, const annb_fmt_object *object);
 const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
 
-/* Append a row, a name (returns its offset), growing the table. */
-annb_status annb_manifest_add_object(annb_manifest *manifest, const annb_fmt_object *object, uint32_t *row, annb_error *err); /* an equal sha256 is reused */
+/* Everything of SPEC.md 5 that concerns the tables: ANNB_ECORRUPT, ANNB_EUNSUPPORTED. `path` is for messages. */
+annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err);
+
+/* Append a row, growing the table. ANNB_EINVAL past the limits of SPEC.md 1.2. An object of equal sha256 and kind is reused. Part
+ * matrices and segments belong to the part that was added last; annb_txn_commit counts the parts' n_matrices, the caller sets the
+ * other first_… and n_… fields. */
+annb_status annb_manifest_add_object(annb_manifest *manifest, const annb_fmt_object *object, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_matrix(annb_manifest *manifest, const char *name, annb_fmt_matrix matrix, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_part(annb_manifest *manifest, const annb_fmt_part *part, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_part_matrix(annb_manifest *manifest, const annb_fmt_part_matrix *part_matrix, annb_error *err);
@@ -45,7 +55,8 @@ annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_se
 /* Name of a matrix in fresh memory, or NULL. */
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix);
 
-/* Write to a new file: header.generation, store_id (computed when generation is 1) and parent are set by the caller. */
+/* Write to a new file: header.generation, store_id (computed when generation is 1) and parent are set by the caller; sha256 and file_size
+ * are set here. On failure the file is removed. */
 annb_status annb_manifest_write(annb_manifest *manifest, const char *path, annb_error *err);
 
 #endif

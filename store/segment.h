@@ -8,11 +8,15 @@
 
 #include <stdatomic.h>
 
+/* SPEC.md 1.2: what a record of one byte can hold at most, so that a short record cannot ask for much memory. */
+#define ANNB_MAX_NNZ_PER_BYTE 255u
+
 /* ---- reading: safe from any number of threads ---- */
 
 typedef struct annb_segment {
   char *path;
   annb_map map;
+  bool mapped; /* map is ours to release */
   annb_envelope envelope;
   annb_fmt_segment_header header;
   annb_fmt_segment_meta meta;
@@ -28,8 +32,12 @@ typedef struct annb_record_ref {
 
 /* Map and check in O(1): envelope, header, meta, section sizes against row count. */
 annb_status annb_segment_open(const char *path, annb_segment **out, annb_error *err);
+/* The same over bytes in memory, 8-byte aligned, which must outlive the segment; `path` is for messages. */
+annb_status annb_segment_parse(const uint8_t *data, uint64_t size, const char *path, annb_segment **out, annb_error *err);
 void annb_segment_close(annb_segment *segment);
 
+/* Verify an index page (< n_pages), once. ANNB_ECORRUPT names file and first row. */
+annb_status annb_segment_check_page(annb_segment *segment, uint64_t page, annb_error *err);
 /* The record of a row (< meta.n_rows, else ANNB_ERANGE). Index pages are verified when first touched. */
 annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record_ref *out, annb_error *err);
 /* The record's check: ANNB_ECORRUPT names file and row. */

@@ -73,6 +73,8 @@ typedef enum annb_column_kind { ANNB_COLUMN_FIXED = 1, ANNB_COLUMN_STRING = 2, A
 #define ANNB_COLUMN_INDEX 1u
 #define ANNB_COLUMN_ORDERED 2u
 #define ANNB_SECTION_CRITICAL 1u
+#define ANNB_EXPORT_ROW_ORDER (UINT64_C(1) << 0)    /* export mask of a manifest (2.2) */
+#define ANNB_EXPORT_SOURCE_ORDER (UINT64_C(1) << 1) /* likewise */
 
 enum { ANNB_SEC_BLOCKS = 1, ANNB_SEC_INDEX = 2, ANNB_SEC_META = 3 };
 enum { ANNB_SEC_ARRAYS = 1, ANNB_SEC_CHECKS = 2, ANNB_SEC_ARRAY_TABLE = 3, ANNB_SEC_COLUMN_TABLE = 4, ANNB_SEC_NAMES = 5 };

@@ -45,7 +45,8 @@ void annb_txn_abort(annb_txn *txn);
  * the file at its end. Valid until then. */
 annb_status annb_txn_temp_path(annb_txn *txn, const char **path, annb_error *err);
 
-/* Take the finished file at `temp_path` (from annb_txn_temp_path) as an object: hash and fsync it. `object` is its row. */
+/* Take the finished file at `temp_path` (from annb_txn_temp_path) as an object: hash and fsync it. `object` is its row. For
+ * ANNB_OBJECT_SIDECAR and ANNB_OBJECT_RESTORE; segments and flat arrays come from their writers (ANNB_EINVAL). */
 annb_status annb_txn_add_file(annb_txn *txn, const char *temp_path, annb_object_kind kind, uint32_t *object, annb_error *err);
 
 /* SHA-256 of an object of this transaction. */

@@ -1,0 +1,44 @@
+/* What the commands share: exit codes, errors, numbers on the command line, signals. */
+#ifndef ANNB_CLI_H
+#define ANNB_CLI_H
+
+#include <annblock/status.h>
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* Each takes argv[0] = "annblock NAME" and returns the exit code. Usage errors exit at once with CLI_USAGE. */
+int cmd_pack(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_head(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
+
+/* "annblock: <message>" on stderr; returns CLI_FAILED. */
+int cli_fail(const annb_error *err);
+/* The same for a cancelled or failed call: when a signal was caught the process ends by that signal, after the clean-up that was done. */
+int cli_fail_or_signal(const annb_error *err);
+
+/* Fresh memory, or the process ends with CLI_FAILED: for small things to print. */
+void *cli_alloc(size_t size);
+void *cli_realloc(void *old, size_t size);
+char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A whole number of minimum … maximum from `text`; else a usage error that says what `option` takes. */
+uint64_t cli_number(struct argp_state *state, const char *option, const char *what, const char *text, uint64_t minimum, uint64_t maximum);
+/* A number of bytes with an optional suffix K, M, G or T (powers of 1024), at least `minimum`. */
+uint64_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t minimum);
+/* ARGP_KEY_ARG: put `arg` into the next free of the n places, a usage error when all are taken. */
+void cli_take_argument(struct argp_state *state, const char *arg, const char **places, int n);
+
+/* From now on SIGINT, SIGTERM and SIGHUP only set a flag, the first time. */
+void cli_catch_signals(void);
+bool cli_interrupted(void);
+
+/* At exit: flush stdout; a failed write makes the exit code CLI_FAILED (silently when the reader went away). */
+void cli_watch_stdout(void);
+
+#endif

@@ -1,0 +1,220 @@
+/* annblock info STORE */
+#include "cli.h"
+#include "text.h"
+
+#include <annblock/annblock.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON = 256 }; /* no short option */
+
+typedef struct arguments {
+  const char *store;
+  bool json;
+} arguments;
+
+static const struct argp_option options[] = {{.name = "json", .key = JSON, .doc = "One JSON object instead of a table"}, {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  arguments *a = state->input;
+  switch (key) {
+    case JSON: a->json = true; return 0;
+    case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
+    case ARGP_KEY_END:
+      if (!a->store) argp_error(state, "the store is missing: annblock info STORE");
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp parser = {.options = options, .parser = parse, .args_doc = "STORE", .doc = "Tell what is in a store."};
+
+static const char *form_name(annb_form form) { return form == ANNB_CSR ? "csr" : form == ANNB_CSC ? "csc" : "dense"; }
+static const char *axis_name(annb_axis axis) { return axis == ANNB_AXIS_OBS ? "obs" : "var"; }
+
+static const char *kind_name(annb_column_kind kind) {
+  return kind == ANNB_COLUMN_STRING ? "string" : kind == ANNB_COLUMN_CATEGORICAL ? "categorical" : "fixed";
+}
+
+/* Calls `each` for the columns of an axis of the first part. */
+static annb_status each_column(const annb_store *store, annb_axis axis, void (*each)(void *user, const annb_column_info *), void *user, annb_error *err) {
+  uint32_t n = 0;
+  annb_status s = annb_part_n_columns(store, 0, axis, &n, err);
+  for (uint32_t i = 0; !s && i < n; i++) {
+    const annb_column *column;
+    annb_column_info info;
+    s = annb_part_column(store, 0, axis, i, &column, err);
+    if (s) break;
+    annb_column_get_info(column, &info);
+    each(user, &info);
+  }
+  return s;
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_ratio(double a, double b) { return b > 0 ? json_real(a / b) : json_null(); }
+
+static json_t *json_text(const char *text) {
+  char *safe = cli_utf8(text, strlen(text));
+  json_t *out = json_string(safe);
+  free(safe);
+  return out;
+}
+
+static void add_json_column(void *list, const annb_column_info *c) {
+  json_t *o = json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "axis", axis_name(c->axis), "name", json_text(c->name), "kind", kind_name(c->kind), "dtype",
+                        c->kind == ANNB_COLUMN_STRING ? json_null() : json_string(annb_dtype_name(c->dtype)), "index", c->is_index, "nullable",
+                        c->has_mask);
+  if (c->kind == ANNB_COLUMN_CATEGORICAL) {
+    json_object_set_new(o, "categories", json_integer((json_int_t)c->n_categories));
+    json_object_set_new(o, "ordered", json_boolean(c->ordered));
+  }
+  json_array_append_new(list, o);
+}
+
+static json_t *json_matrix(const annb_matrix_info *m) {
+  return json_pack("{s:o, s:[I,I], s:I, s:s, s:s, s:I, s:i}", "name", json_text(m->name), "shape", (json_int_t)m->n_rows, (json_int_t)m->n_cols, "nnz",
+                   (json_int_t)m->nnz, "dtype", annb_dtype_name(m->dtype), "form", form_name(m->form), "bytes", (json_int_t)m->bytes, "segments",
+                   (int)m->n_segments);
+}
+
+static annb_status json_matrices(const annb_store *store, uint32_t n, json_t *dtypes, json_t *list, annb_error *err) {
+  for (uint32_t i = 0; i < n; i++) {
+    annb_matrix_info m;
+    annb_status s = annb_store_matrix(store, i, &m, err);
+    if (s) return s;
+    char *name = cli_utf8(m.name, strlen(m.name));
+    json_object_set_new(dtypes, name, json_string(annb_dtype_name(m.dtype)));
+    free(name);
+    json_array_append_new(list, json_matrix(&m));
+  }
+  return ANNB_OK;
+}
+
+static annb_status print_json(const annb_store *store, const annb_store_info *info, const annb_matrix_info *x, annb_error *err) {
+  json_t *dtypes = json_object(), *matrices = json_array(), *columns = json_array();
+  annb_status s = json_matrices(store, info->n_matrices, dtypes, matrices, err);
+  if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_OBS, add_json_column, columns, err);
+  if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_VAR, add_json_column, columns, err);
+  char *id = cli_hex(info->store_id, (int)sizeof info->store_id);
+  json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:s, s:o}", "n_obs", (json_int_t)info->n_obs, "n_vars",
+                          (json_int_t)info->n_vars, "nnz", (json_int_t)x->nnz, "density",
+                          json_ratio((double)x->nnz, (double)info->n_obs * (double)info->n_vars), "dtypes", dtypes, "parts", (json_int_t)info->n_parts,
+                          "generation", (json_int_t)info->generation, "bytes", (json_int_t)info->bytes, "bits_per_nnz",
+                          json_ratio(8.0 * (double)x->bytes, (double)x->nnz), "columns", columns, "store_id", id, "matrices", matrices);
+  free(id);
+  if (!s) {
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    putchar('\n');
+  }
+  json_decref(all);
+  return s;
+}
+
+/* ---- text ---- */
+
+static void add_text(cli_table *table, const char *text) { cli_table_add(table, cli_format("%s", text)); }
+
+static char *ratio_text(const char *format, double a, double b) {
+  if (!(b > 0)) return cli_format("-");
+  char text[64];
+  snprintf(text, sizeof text, format[0] == '%' ? "%.2f %%" : "%.2f", format[0] == '%' ? 100 * a / b : a / b);
+  return cli_format("%s", text);
+}
+
+static void print_store(const annb_store *store, const annb_store_info *info) {
+  cli_table t = {.align = "ll"};
+  char *exact = cli_count(info->bytes), *rough = cli_bytes((double)info->bytes), *path = cli_safe(annb_store_path(store), strlen(annb_store_path(store)));
+  add_text(&t, "store");
+  cli_table_add(&t, path);
+  add_text(&t, "id");
+  cli_table_add(&t, cli_hex(info->store_id, (int)sizeof info->store_id));
+  add_text(&t, "generation");
+  cli_table_add(&t, cli_count(info->generation));
+  add_text(&t, "parts");
+  cli_table_add(&t, cli_count(info->n_parts));
+  add_text(&t, "cells");
+  cli_table_add(&t, cli_count(info->n_obs));
+  add_text(&t, "genes");
+  cli_table_add(&t, cli_count(info->n_vars));
+  add_text(&t, "bytes");
+  cli_table_add(&t, cli_format(info->bytes < 1024 ? "%s" : "%s (%s)", exact, rough));
+  cli_table_print(&t, stdout);
+  free(exact);
+  free(rough);
+}
+
+static annb_status print_matrices(const annb_store *store, uint32_t n, annb_error *err) {
+  static const char *const titles[] = {"matrix", "rows", "columns", "nnz", "density", "dtype", "form", "segments", "bytes", "bits/nnz"};
+  cli_table t = {.align = "lrrrrllrrr"};
+  annb_status s = ANNB_OK;
+  if (!n) return ANNB_OK;
+  for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) add_text(&t, titles[i]);
+  for (uint32_t i = 0; i < n; i++) {
+    annb_matrix_info m;
+    s = annb_store_matrix(store, i, &m, err);
+    if (s) break;
+    cli_table_add(&t, cli_safe(m.name, strlen(m.name)));
+    cli_table_add(&t, cli_count(m.n_rows));
+    cli_table_add(&t, cli_count(m.n_cols));
+    cli_table_add(&t, cli_count(m.nnz));
+    cli_table_add(&t, ratio_text("%", (double)m.nnz, (double)m.n_rows * (double)m.n_cols));
+    add_text(&t, annb_dtype_name(m.dtype));
+    add_text(&t, form_name(m.form));
+    cli_table_add(&t, cli_count(m.n_segments));
+    cli_table_add(&t, cli_count(m.bytes));
+    cli_table_add(&t, ratio_text("", 8.0 * (double)m.bytes, (double)m.nnz));
+  }
+  putchar('\n');
+  cli_table_print(&t, stdout);
+  return s;
+}
+
+static void add_column_row(void *table, const annb_column_info *c) {
+  bool categorical = c->kind == ANNB_COLUMN_CATEGORICAL;
+  char *count = cli_count(c->n_categories);
+  add_text(table, axis_name(c->axis));
+  cli_table_add(table, cli_safe(c->name, strlen(c->name)));
+  add_text(table, kind_name(c->kind));
+  add_text(table, c->kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(c->dtype));
+  cli_table_add(table, cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? (c->n_categories == 1 ? " category" : " categories") : "", c->is_index ? "names" : "",
+                                  c->ordered ? ", ordered" : "", c->has_mask ? (categorical || c->is_index ? ", nullable" : "nullable") : ""));
+  free(count);
+}
+
+static annb_status print_columns(const annb_store *store, annb_error *err) {
+  static const char *const titles[] = {"axis", "column", "kind", "dtype", ""};
+  cli_table t = {.align = "lllll"};
+  for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) add_text(&t, titles[i]);
+  annb_status s = each_column(store, ANNB_AXIS_OBS, add_column_row, &t, err);
+  if (!s) s = each_column(store, ANNB_AXIS_VAR, add_column_row, &t, err);
+  putchar('\n');
+  cli_table_print(&t, stdout);
+  return s;
+}
+
+int cmd_info(int argc, char **argv) {
+  arguments a = {0};
+  annb_error err = {0};
+  annb_store *store = NULL;
+  annb_store_info info;
+  annb_matrix_info x = {0};
+  uint32_t number = 0;
+  argp_parse(&parser, argc, argv, 0, NULL, &a);
+  if (annb_store_open(a.store, NULL, &store, &err)) return cli_fail(&err);
+  annb_store_get_info(store, &info);
+  annb_status s = ANNB_OK;
+  if (!annb_store_find_matrix(store, "X", &number, NULL)) s = annb_store_matrix(store, number, &x, &err);
+  if (!s && a.json) s = print_json(store, &info, &x, &err);
+  if (!s && !a.json) {
+    print_store(store, &info);
+    s = print_matrices(store, info.n_matrices, &err);
+    if (!s && info.n_parts) s = print_columns(store, &err);
+  }
+  annb_store_close(store);
+  return s ? cli_fail(&err) : CLI_OK;
+}

@@ -1,0 +1,177 @@
+#include "columns.h"
+#include "rows.h"
+#include "sidecar.h"
+#include "source.h"
+
+#include "../store/error.h"
+#include "../store/hash.h"
+#include "../store/txn.h"
+
+#include <annblock/convert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define LEAST_MEMORY (UINT64_C(32) << 20)
+
+typedef struct pack {
+  const char *input, *output;
+  annb_pack_options options;
+  struct stat before; /* of the input */
+  annb_source source;
+  annb_source_matrix x;
+  annb_txn *txn;
+  annb_matrix_writer *writer;
+  uint32_t columns, sidecar, restore;
+  bool keep_indices;
+} pack;
+
+/* ---- before anything is written ---- */
+
+static annb_status read_options(pack *p, const annb_pack_options *options, annb_error *err) {
+  if (options) p->options = *options;
+  if (!p->options.memory) p->options.memory = DEFAULT_MEMORY;
+  if (p->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs at least 32 MiB of memory");
+  if (!p->options.n_threads) {
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    p->options.n_threads = n > 0 ? (uint32_t)n : 1;
+  }
+  return ANNB_OK;
+}
+
+/* The output, and every directory that its path names, must be another file than the input. */
+static annb_status check_paths(pack *p, annb_error *err) {
+  if (stat(p->input, &p->before)) return annb_fail_errno(err, p->input, "open");
+  char *path = strdup(p->output);
+  if (!path) return annb_fail_memory(err);
+  annb_status s = ANNB_OK;
+  for (char *end = path + strlen(path); end && *path && !s; end = strrchr(path, '/')) {
+    struct stat st;
+    *end = 0;
+    if (*path && stat(path, &st) == 0 && st.st_dev == p->before.st_dev && st.st_ino == p->before.st_ino)
+      s = annb_fail(err, ANNB_EINVAL, p->output, "is the input file or lies inside it: choose another place for the store");
+  }
+  free(path);
+  return s;
+}
+
+static annb_status check_unchanged(const pack *p, annb_error *err) {
+  struct stat now;
+  if (stat(p->input, &now)) return annb_fail_errno(err, p->input, "examine");
+  if (now.st_dev == p->before.st_dev && now.st_ino == p->before.st_ino && now.st_size == p->before.st_size &&
+      now.st_mtim.tv_sec == p->before.st_mtim.tv_sec && now.st_mtim.tv_nsec == p->before.st_mtim.tv_nsec)
+    return ANNB_OK;
+  return annb_fail(err, ANNB_EINPUT, p->input, "changed while it was read: pack it again when its writer is done");
+}
+
+static annb_status report(const pack *p, const char *stage, uint64_t done, uint64_t total, annb_error *err) {
+  if (!p->options.progress || p->options.progress(p->options.user, stage, done, total)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECANCELED, p->input, "packing was cancelled");
+}
+
+/* ---- the matrix ---- */
+
+/* SPEC.md 3.1: binds segments to the part's columns and to the matrix. */
+static annb_status make_tag(const pack *p, const char *name, uint8_t tag[16], annb_error *err) {
+  uint8_t columns[ANNB_SHA256_SIZE], sum[ANNB_SHA256_SIZE];
+  annb_status s = annb_txn_object_sha256(p->txn, p->columns, columns, err);
+  if (s) return s;
+  annb_sha256 sha;
+  annb_sha256_init(&sha);
+  annb_sha256_update(&sha, columns, sizeof columns);
+  annb_sha256_update(&sha, name, strlen(name));
+  annb_sha256_final(&sha, sum);
+  memcpy(tag, sum, 16);
+  return ANNB_OK;
+}
+
+static annb_status open_writer(pack *p, annb_error *err) {
+  annb_matrix_writer_options o = {.n_cols = p->x.n_cols, .dtype = p->x.dtype, .form = p->x.form, .expected_rows = p->x.n_rows,
+                                  .segment_rows = p->options.segment_rows, .n_threads = p->options.n_threads, .codecs = p->options.codecs};
+  annb_status s = annb_rows_expected(&p->x, &o.expected_nnz, err);
+  if (!s) s = make_tag(p, "X", o.tag, err);
+  return s ? s : annb_matrix_writer_open(p->txn, &o, &p->writer, err);
+}
+
+static annb_status write_rows(pack *p, annb_error *err) {
+  annb_rows *rows;
+  annb_rows_chunk chunk = {.n_rows = 1};
+  annb_rows_options options = {p->options.memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options.progress, p->options.user};
+  annb_status s = annb_rows_open(&p->x, &options, &rows, err);
+  if (s) return s;
+  for (uint64_t done = 0; !s && chunk.n_rows;) {
+    s = annb_rows_next(rows, &chunk, err);
+    if (!s && chunk.n_rows) s = annb_matrix_writer_append(p->writer, chunk.n_rows, chunk.indptr, chunk.indices, chunk.values, err);
+    done += chunk.n_rows;
+    if (!s) s = report(p, "packing X", done, p->x.n_rows, err);
+  }
+  p->keep_indices = annb_rows_unordered(rows);
+  annb_rows_close(rows);
+  return s;
+}
+
+/* ---- what is not the matrix ---- */
+
+static annb_status write_sidecar(pack *p, annb_error *err) {
+  const annb_packed packed = {p->x.path, p->x.nnz, p->keep_indices, p->x.float_pointers};
+  const char *sidecar, *restore;
+  annb_source_matrix_close_values(&p->x); /* the copier opens them with its own settings */
+  annb_status s = report(p, "writing the sidecar", 0, 0, err);
+  if (!s) s = annb_txn_temp_path(p->txn, &sidecar, err);
+  if (!s) s = annb_txn_temp_path(p->txn, &restore, err);
+  if (!s) s = annb_sidecar_write(p->source.file, p->input, &packed, 1, sidecar, restore, err);
+  if (!s) s = annb_txn_add_file(p->txn, sidecar, ANNB_OBJECT_SIDECAR, &p->sidecar, err);
+  if (!s) s = annb_txn_add_file(p->txn, restore, ANNB_OBJECT_RESTORE, &p->restore, err);
+  return s;
+}
+
+static annb_status publish(pack *p, annb_pack_result *result, annb_error *err) {
+  const annb_matrix_spec matrix = {"X", p->x.n_cols, ANNB_OBS_VAR, p->x.dtype, ANNB_ABSENT_NEVER};
+  const annb_part_spec part = {p->x.n_rows, p->x.n_cols, p->columns, p->sidecar, p->restore};
+  uint32_t matrix_row, part_row;
+  annb_status s = annb_txn_add_matrix(p->txn, &matrix, &matrix_row, err);
+  if (!s) s = annb_txn_add_part(p->txn, &part, &part_row, err);
+  if (s) return s;
+  annb_matrix_writer *writer = p->writer;
+  p->writer = NULL; /* freed in any case */
+  s = annb_matrix_writer_close(writer, part_row, matrix_row, &result->nnz, err);
+  if (!s) s = check_unchanged(p, err);
+  if (!s) s = report(p, "committing", 0, 0, err);
+  if (s) return s;
+  annb_txn *txn = p->txn;
+  p->txn = NULL;
+  return annb_txn_commit(txn, &result->generation, err);
+}
+
+static annb_status run(pack *p, annb_pack_result *result, annb_error *err) {
+  annb_status s = check_paths(p, err);
+  if (!s) s = annb_source_open(&p->source, p->input, p->options.memory, err);
+  if (!s) s = annb_source_matrix_open(&p->x, &p->source, "X", err);
+  if (!s) s = annb_txn_begin(p->output, p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE, &p->txn, err);
+  if (!s) s = annb_columns_write(&p->source, p->txn, p->options.progress, p->options.user, &p->columns, err);
+  if (!s) s = open_writer(p, err);
+  if (!s) s = write_rows(p, err);
+  if (!s) s = write_sidecar(p, err);
+  if (!s) s = publish(p, result, err);
+  result->n_obs = p->x.n_rows;
+  result->n_vars = p->x.n_cols;
+  if (p->writer) annb_matrix_writer_abort(p->writer);
+  annb_txn_abort(p->txn);
+  annb_source_matrix_close(&p->x);
+  annb_source_close(&p->source);
+  return s;
+}
+
+annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err) {
+  if (!input || !*input || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
+  annb_pack_result ignored = {0};
+  pack p = {.input = input, .output = output, .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}},
+            .x = {.memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE}};
+  annb_h5_quiet quiet = annb_h5_quiet_begin();
+  annb_status s = read_options(&p, options, err);
+  if (!s) s = run(&p, result ? result : &ignored, err);
+  annb_h5_quiet_end(quiet);
+  return s;
+}

@@ -1,0 +1,58 @@
+/* What the forms of rows.h share. */
+#ifndef ANNB_CONVERT_ROWS_INTERNAL_H
+#define ANNB_CONVERT_ROWS_INTERNAL_H
+
+#include "rows.h"
+#include "transpose.h"
+
+enum { ANNB_ROWS_MAX = 65536 }; /* rows of a chunk, and pointers read at once */
+
+/* Row or column pointers, read in windows and checked: from 0, never decreasing, never past `limit`. */
+typedef struct annb_pointers {
+  const annb_values *v;
+  uint64_t n, next, limit; /* n + 1 pointers; `next` are read */
+  uint64_t *p;             /* p[at] … p[have] are the bounds of the window's rows at … have - 1 */
+  uint64_t at, have;
+} annb_pointers;
+
+struct annb_rows {
+  const annb_source_matrix *m;
+  annb_rows_options options;
+  size_t value_size, index_size; /* index_size: of an element of `indices` before it is narrowed */
+  uint64_t row;                  /* the next to give out */
+  uint64_t wanted, room;         /* elements of a chunk; that the buffers hold */
+  uint64_t *indptr;
+  void *indices, *values;
+  annb_pointers pointers;
+  bool unordered;
+
+  annb_transpose *transpose;
+  bool spooled, held; /* held: the group of `row` was taken but did not fit the chunk */
+  uint64_t held_n;
+  const uint32_t *held_columns;
+  const void *held_values;
+
+  uint8_t *band; /* dense: rows [band_first, band_first + band_rows) */
+  uint64_t band_first, band_rows, band_room;
+};
+
+/* Make room for n elements of row `row`: ANNB_ENOMEM past half the memory. */
+annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err);
+/* False when the caller wants to stop. */
+annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err);
+/* The transposer, grouping by row: ANNB_EUNSUPPORTED for more than 2^32 rows. */
+annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err);
+
+/* Make the window hold a row, unless all are used up (at == have). */
+annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err);
+/* Elements [first, first + n) into `indices` (as u32, all below `limit`) and `values`. */
+annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, uint64_t limit, annb_error *err);
+
+annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error *err);
+annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err);
+/* Dense rows come straight from the file when the rows of one chunk fit memory, else by way of the transposer. */
+bool annb_rows_dense_fits(const annb_rows *r, uint64_t *height);
+annb_status annb_rows_next_dense(annb_rows *r, annb_rows_chunk *chunk, annb_error *err);
+annb_status annb_rows_spool_dense(annb_rows *r, annb_error *err);
+
+#endif

@@ -1,0 +1,108 @@
+#include "store_internal.h"
+
+#include "../store/cursor.h"
+#include "../store/error.h"
+#include "convert_values.h"
+
+#include <annblock/annblock.h>
+
+#include <string.h>
+
+static bool strictly_ascends(const uint32_t *indices, uint32_t n) {
+  for (uint32_t i = 1; i < n; i++)
+    if (indices[i] <= indices[i - 1]) return false;
+  return true;
+}
+
+/* Each column at most once: plain stores, which keep the bits of −0.0 and NaN. */
+static void scatter(const uint32_t *indices, const uint8_t *values, uint32_t n, uint32_t size, uint8_t *out) {
+  for (uint32_t i = 0; i < n; i++) {
+    uint8_t *to = out + (size_t)indices[i] * size;
+    switch (size) {
+    case 1: *to = values[i]; break;
+    case 2: memcpy(to, values + (size_t)i * 2, 2); break;
+    case 4: memcpy(to, values + (size_t)i * 4, 4); break;
+    default: memcpy(to, values + (size_t)i * 8, 8); break;
+    }
+  }
+}
+
+/* In any order, with repeats: the first of a column is stored, the others are added. `seen` has a zero bit for each column. */
+static void scatter_sums(const uint32_t *indices, const uint8_t *values, uint32_t n, annb_dtype dtype, uint64_t *seen, uint8_t *out) {
+  uint32_t size = annb_dtype_size(dtype);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t column = indices[i];
+    uint64_t bit = UINT64_C(1) << column % 64;
+    uint8_t *to = out + (size_t)column * size;
+    if (seen[column / 64] & bit) annb_add_value(dtype, to, values + (size_t)i * size);
+    else memcpy(to, values + (size_t)i * size, size);
+    seen[column / 64] |= bit;
+  }
+}
+
+static annb_status put_row(const annb_store *store, annb_context *context, const annb_located *row, const annb_fetch_options *options,
+                           uint8_t *out, annb_error *err) {
+  uint32_t n = row->record.nnz, size = annb_dtype_size(options->dtype);
+  if (!row->segment) return ANNB_OK;
+  uint32_t *indices = NULL;
+  uint8_t *values = NULL;
+  annb_status s = annb_row_decode(store, context, row, &indices, &values, err);
+  if (s || !n) return s;
+  if (row->segment->header.dtype != options->dtype) {
+    uint8_t *converted = annb_scratch_get(&context->scratch, ANNB_SLOT_COPY, (size_t)n * size);
+    if (!converted) return annb_fail_memory(err);
+    s = annb_row_convert(row, indices, values, options->dtype, options->allow_lossy, converted, err);
+    if (s) return s;
+    values = converted;
+  }
+  if (strictly_ascends(indices, n)) {
+    scatter(indices, values, n, size, out);
+    return ANNB_OK;
+  }
+  size_t words = (size_t)(row->segment->header.n_cols / 64 + 1);
+  uint64_t *seen = annb_scratch_get(&context->scratch, ANNB_SLOT_KEYS, words * sizeof *seen);
+  if (!seen) return annb_fail_memory(err);
+  memset(seen, 0, words * sizeof *seen);
+  scatter_sums(indices, values, n, options->dtype, seen, out);
+  return ANNB_OK;
+}
+
+/* Bytes from one row to the next; the last row may end with its last column. */
+static annb_status check_room(const annb_store *store, uint64_t n_cols, size_t n_rows, uint64_t stride, uint32_t value_size, size_t size,
+                              uint64_t *row_bytes, annb_error *err) {
+  uint64_t need = 0;
+  if (!stride) stride = n_cols;
+  if (stride < n_cols)
+    return annb_fail(err, ANNB_EINVAL, store->path, "rows of %llu columns do not fit a stride of %llu", (unsigned long long)n_cols,
+                     (unsigned long long)stride);
+  bool fits = annb_mul(stride, value_size, row_bytes);
+  if (n_rows) fits = fits && annb_mul(n_rows - 1, *row_bytes, &need) && annb_add(need, n_cols * value_size, &need);
+  if (fits && need <= size) return ANNB_OK;
+  return annb_fail(err, ANNB_ECAPACITY, store->path, "%zu rows of %llu columns do not fit the %zu bytes given", n_rows,
+                   (unsigned long long)n_cols, size);
+}
+
+annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
+                             const annb_fetch_options *options, void *values, uint64_t stride, size_t size, annb_error *err) {
+  if (!store || !context || (!rows && n_rows) || (!values && size))
+    return annb_fail(err, ANNB_EINVAL, NULL, "fetching dense rows needs a store, a context, row numbers and room for values");
+  annb_fetch_options resolved;
+  annb_locator locator;
+  uint64_t row_bytes = 0;
+  annb_status s = annb_fetch_resolve(store, matrix, options, &resolved, err);
+  if (s) return s;
+  s = check_room(store, store->manifest.matrices[matrix].n_cols, n_rows, stride, annb_dtype_size(resolved.dtype), size, &row_bytes, err);
+  if (!s) s = annb_locator_begin(&locator, store, matrix, err);
+  uint8_t *out = values, *end = out ? out + size : out;
+  /* each row is zeroed just before it is filled, while it is in the cache */
+  for (size_t i = 0; !s && i < n_rows; i++) {
+    annb_located row;
+    size_t length = (size_t)(end - out) < row_bytes ? (size_t)(end - out) : (size_t)row_bytes;
+    if (length) memset(out, 0, length);
+    s = annb_locate(&locator, rows[i], &row, err);
+    if (!s) s = put_row(store, context, &row, &resolved, out, err);
+    if (length) out += length;
+  }
+  if (!s && end != out) memset(out, 0, (size_t)(end - out));
+  return s;
+}

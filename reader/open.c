@@ -1,0 +1,246 @@
+#include "store_internal.h"
+
+#include "../store/cursor.h"
+#include "../store/error.h"
+
+#include <annblock/annblock.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* At least one element, so that NULL means "out of memory". */
+static void *zeroed(uint64_t n, size_t size) { return calloc(n ? (size_t)n : 1, size); }
+
+/* ---- tables made while opening ---- */
+
+static annb_status allocate_tables(annb_store *store, annb_error *err) {
+  const annb_manifest *m = &store->manifest;
+  store->matrix_names = zeroed(m->n_matrices, sizeof *store->matrix_names);
+  store->part_first = zeroed((uint64_t)m->n_parts + 1, sizeof *store->part_first);
+  store->segment_first = zeroed((uint64_t)m->n_segments + 1, sizeof *store->segment_first);
+  store->lookup = zeroed(m->n_part_matrices, sizeof *store->lookup);
+  store->segments = zeroed(m->n_segments, sizeof *store->segments);
+  store->columns = zeroed(m->n_parts, sizeof *store->columns);
+  store->paths = zeroed(m->n_objects, sizeof *store->paths);
+  bool whole = store->matrix_names && store->part_first && store->segment_first && store->lookup && store->segments &&
+               store->columns && store->paths;
+  return whole ? ANNB_OK : annb_fail_memory(err);
+}
+
+static int by_value(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+static annb_status index_part(annb_store *store, uint32_t part, annb_error *err) {
+  const annb_manifest *m = &store->manifest;
+  const annb_fmt_part *p = &m->parts[part];
+  for (uint32_t row = p->first_matrix; row < p->first_matrix + p->n_matrices; row++) {
+    const annb_fmt_part_matrix *pm = &m->part_matrices[row];
+    if (pm->gene_order != ANNB_NONE)
+      return annb_fail(err, ANNB_EUNSUPPORTED, store->manifest_path, "matrix '%s' has a gene order, which this release cannot read",
+                       store->matrix_names[pm->matrix]);
+    store->lookup[row] = (uint64_t)pm->matrix << 32 | row;
+  }
+  if (p->n_matrices) qsort(store->lookup + p->first_matrix, p->n_matrices, sizeof *store->lookup, by_value);
+  store->part_first[part + 1] = store->part_first[part] + p->n_rows;
+  return ANNB_OK;
+}
+
+static annb_status make_tables(annb_store *store, annb_error *err) {
+  const annb_manifest *m = &store->manifest;
+  annb_status s = allocate_tables(store, err);
+  uint64_t names = 0;
+  for (uint32_t i = 0; i < m->n_matrices; i++) names += m->matrices[i].name_length;
+  if (!s && names > m->file_size) /* names that share their bytes would ask for more memory than the file is worth */
+    s = annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "states names of %llu bytes", (unsigned long long)names);
+  for (uint32_t i = 0; !s && i < m->n_matrices; i++) {
+    store->matrix_names[i] = annb_manifest_matrix_name(m, i);
+    if (!store->matrix_names[i]) s = annb_fail_memory(err);
+  }
+  for (uint32_t i = 0; !s && i < m->n_parts; i++) s = index_part(store, i, err);
+  for (uint32_t i = 0; !s && i < m->n_segments; i++) store->segment_first[i + 1] = store->segment_first[i] + m->segments[i].n_rows;
+  return s;
+}
+
+/* ---- open and close ---- */
+
+/* The generation to open: the newest, or the one asked for when it exists. */
+static annb_status choose_generation(const char *path, uint64_t wanted, uint64_t *generation, char **manifest_path, annb_error *err) {
+  annb_status s = annb_manifest_latest(path, generation, err);
+  if (s) return s;
+  if (!*generation)
+    return annb_fail(err, ANNB_ENOTSTORE, path, "is not an annblock store: it has no manifest (was a pack into it interrupted?)");
+  uint64_t newest = *generation;
+  if (wanted) *generation = wanted;
+  *manifest_path = annb_manifest_path(path, *generation);
+  if (!*manifest_path) return annb_fail_memory(err);
+  annb_path_kind kind = ANNB_PATH_FILE;
+  if (wanted) s = annb_io_kind(*manifest_path, &kind, err);
+  if (!s && kind == ANNB_PATH_ABSENT)
+    s = annb_fail(err, ANNB_ENOTFOUND, path, "has no generation %llu; the newest is %llu", (unsigned long long)wanted,
+                  (unsigned long long)newest);
+  return s;
+}
+
+annb_status annb_store_open(const char *path, const annb_open_options *options, annb_store **out, annb_error *err) {
+  if (!path || !out) return annb_fail(err, ANNB_EINVAL, path, "opening a store needs a path and a place for the handle");
+  annb_store *store = calloc(1, sizeof *store);
+  if (!store) return annb_fail_memory(err);
+  annb_manifest_init(&store->manifest);
+  store->skip_checks = options && options->skip_checks;
+  store->path = strdup(path);
+  uint64_t generation;
+  annb_status s = store->path ? ANNB_OK : annb_fail_memory(err);
+  if (!s) s = choose_generation(path, options ? options->generation : 0, &generation, &store->manifest_path, err);
+  if (!s) s = annb_manifest_load(store->manifest_path, generation, &store->manifest, err);
+  if (!s) s = make_tables(store, err);
+  if (s) annb_store_close(store);
+  else *out = store;
+  return s;
+}
+
+void annb_store_close(annb_store *store) {
+  if (!store) return;
+  const annb_manifest *m = &store->manifest;
+  for (uint32_t i = 0; store->segments && i < m->n_segments; i++) {
+    annb_segment *segment = atomic_load(&store->segments[i]);
+    if (segment) annb_segment_close(segment);
+  }
+  for (uint32_t i = 0; store->columns && i < m->n_parts; i++) annb_part_columns_close(atomic_load(&store->columns[i]));
+  for (uint32_t i = 0; store->paths && i < m->n_objects; i++) free(atomic_load(&store->paths[i]));
+  for (uint32_t i = 0; store->matrix_names && i < m->n_matrices; i++) free(store->matrix_names[i]);
+  free(store->segments);
+  free(store->columns);
+  free(store->paths);
+  free(store->matrix_names);
+  free(store->part_first);
+  free(store->segment_first);
+  free(store->lookup);
+  free(store->path);
+  free(store->manifest_path);
+  annb_manifest_free(&store->manifest);
+  free(store);
+}
+
+annb_status annb_context_open(annb_context **out, annb_error *err) {
+  if (!out) return annb_fail(err, ANNB_EINVAL, NULL, "opening a context needs a place for the handle");
+  *out = calloc(1, sizeof **out);
+  return *out ? ANNB_OK : annb_fail_memory(err);
+}
+
+void annb_context_close(annb_context *context) {
+  if (!context) return;
+  annb_scratch_free(&context->codec);
+  annb_scratch_free(&context->scratch);
+  free(context);
+}
+
+annb_status annb_check_object(const annb_fmt_object *object, const annb_map *map, const annb_envelope *envelope, const char *path,
+                              annb_error *err) {
+  if (map->size != object->size)
+    return annb_fail(err, ANNB_ECORRUPT, path, "has %llu bytes, the manifest says %llu", (unsigned long long)map->size,
+                     (unsigned long long)object->size);
+  if (memcmp(envelope->trailer.footer_hash, object->footer_hash, sizeof object->footer_hash))
+    return annb_fail(err, ANNB_ECORRUPT, path, "is not the file that the manifest names: its footer hash differs");
+  return ANNB_OK;
+}
+
+/* ---- what is in it ---- */
+
+void annb_store_get_info(const annb_store *store, annb_store_info *info) {
+  const annb_manifest *m = &store->manifest;
+  *info = (annb_store_info){.n_obs = m->store.n_obs,
+                            .n_vars = m->store.n_vars,
+                            .generation = m->header.generation,
+                            .bytes = m->file_size,
+                            .n_parts = m->n_parts,
+                            .n_matrices = m->n_matrices};
+  for (uint32_t i = 0; i < m->n_objects; i++) info->bytes += m->objects[i].size;
+  memcpy(info->store_id, m->header.store_id, sizeof info->store_id);
+}
+
+const char *annb_store_path(const annb_store *store) { return store->path; }
+
+static annb_status check_part(const annb_store *store, uint32_t part, annb_error *err) {
+  if (part < store->manifest.n_parts) return ANNB_OK;
+  return annb_fail(err, ANNB_ERANGE, store->path, "has %u parts, there is no part %u", store->manifest.n_parts, part);
+}
+
+annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_info *info, annb_error *err) {
+  annb_status s = check_part(store, part, err);
+  if (s) return s;
+  const annb_fmt_part *p = &store->manifest.parts[part];
+  *info = (annb_part_info){.first_row = store->part_first[part], .n_rows = p->n_rows, .n_vars = p->n_vars, .n_matrices = p->n_matrices};
+  return ANNB_OK;
+}
+
+/* The object's path, made once and then kept. */
+static annb_status keep_path(const annb_store *store, uint32_t object, const char **path, annb_error *err) {
+  char *mine, *kept = atomic_load_explicit(&store->paths[object], memory_order_acquire);
+  if (!kept) {
+    mine = annb_object_path(store->path, &store->manifest.objects[object]);
+    if (!mine) return annb_fail_memory(err);
+    if (atomic_compare_exchange_strong(&store->paths[object], &kept, mine)) kept = mine;
+    else free(mine);
+  }
+  *path = kept;
+  return ANNB_OK;
+}
+
+annb_status annb_store_part_file(const annb_store *store, uint32_t part, annb_object_kind kind, const char **path, annb_error *err) {
+  annb_status s = check_part(store, part, err);
+  if (s) return s;
+  const annb_fmt_part *p = &store->manifest.parts[part];
+  if (kind != ANNB_OBJECT_SIDECAR && kind != ANNB_OBJECT_RESTORE)
+    return annb_fail(err, ANNB_EINVAL, store->path, "a part has a sidecar and a restore file, object kind %d is neither", (int)kind);
+  uint32_t object = kind == ANNB_OBJECT_SIDECAR ? p->sidecar : p->restore;
+  const char *kept = NULL;
+  uint64_t size;
+  if (object != ANNB_NONE) {
+    s = keep_path(store, object, &kept, err);
+    if (!s) s = annb_io_file_size(kept, &size, err);
+    if (!s && size != store->manifest.objects[object].size)
+      s = annb_fail(err, ANNB_ECORRUPT, kept, "has %llu bytes, the manifest says %llu", (unsigned long long)size,
+                    (unsigned long long)store->manifest.objects[object].size);
+  }
+  if (!s) *path = kept;
+  return s;
+}
+
+annb_status annb_store_find_matrix(const annb_store *store, const char *name, uint32_t *matrix, annb_error *err) {
+  for (uint32_t i = 0; name && i < store->manifest.n_matrices; i++) {
+    if (strcmp(store->matrix_names[i], name)) continue;
+    *matrix = i;
+    return ANNB_OK;
+  }
+  return annb_fail(err, ANNB_ENOTFOUND, store->path, "has no matrix '%s'", name ? name : "");
+}
+
+static void add_part_matrix(const annb_store *store, const annb_fmt_part_matrix *pm, annb_matrix_info *info) {
+  const annb_manifest *m = &store->manifest;
+  info->nnz += pm->nnz;
+  info->n_segments += pm->n_segments;
+  for (uint32_t i = 0; i < pm->n_segments; i++) info->bytes += m->objects[m->segments[pm->first_segment + i].object].size;
+}
+
+annb_status annb_store_matrix(const annb_store *store, uint32_t matrix, annb_matrix_info *info, annb_error *err) {
+  const annb_manifest *m = &store->manifest;
+  if (matrix >= m->n_matrices)
+    return annb_fail(err, ANNB_ERANGE, store->path, "has %u matrices, there is no matrix %u", m->n_matrices, matrix);
+  const annb_fmt_matrix *row = &m->matrices[matrix];
+  *info = (annb_matrix_info){.name = store->matrix_names[matrix],
+                             .n_rows = m->store.n_obs,
+                             .n_cols = row->n_cols,
+                             .axes = (annb_axes)row->axes,
+                             .dtype = (annb_dtype)row->dtype,
+                             .form = ANNB_CSR}; /* when no part has it */
+  bool found = false;
+  for (uint32_t i = 0; i < m->n_part_matrices; i++) { /* parts are in order, so are their matrices */
+    if (m->part_matrices[i].matrix != matrix) continue;
+    if (!found) info->form = (annb_form)m->part_matrices[i].form;
+    found = true;
+    add_part_matrix(store, &m->part_matrices[i], info);
+  }
+  return ANNB_OK;
+}

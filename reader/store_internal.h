@@ -1,0 +1,98 @@
+/* Inside of an open store.
+ *
+ * The manifest was validated when it was loaded: its references, sums and ranges hold. Everything is written once while opening, but
+ * the files opened later: each has an atomic pointer that goes from NULL to the opened file once. Threads that race open it twice,
+ * one of them publishes, the other closes its own again: so no lock is ever held and a forked child finds nothing half done. */
+#ifndef ANNB_READER_STORE_INTERNAL_H
+#define ANNB_READER_STORE_INTERNAL_H
+
+#include "../store/arrays.h"
+#include "../store/codec.h"
+#include "../store/manifest.h"
+#include "../store/segment.h"
+
+#include <annblock/reader.h>
+
+#include <stdatomic.h>
+
+typedef struct annb_part_columns annb_part_columns;
+
+typedef _Atomic(annb_segment *) annb_segment_slot;
+typedef _Atomic(annb_part_columns *) annb_columns_slot;
+typedef _Atomic(char *) annb_path_slot;
+
+struct annb_store {
+  char *path, *manifest_path;
+  annb_manifest manifest;
+  bool skip_checks;
+  char **matrix_names;
+  uint64_t *part_first;    /* n_parts + 1: store row of each part's row 0 */
+  uint64_t *segment_first; /* n_segments + 1: running sum of rows over the whole table */
+  uint64_t *lookup;        /* the part-matrix table as matrix << 32 | row, ascending in each part's range */
+  annb_segment_slot *segments; /* by row of the segment table */
+  annb_columns_slot *columns;  /* by part */
+  annb_path_slot *paths;       /* by object: of sidecars and restore files */
+};
+
+/* One per thread. Slots of `scratch`: see rows.c. */
+struct annb_context {
+  annb_scratch codec, scratch;
+};
+
+enum { ANNB_SLOT_INDICES, ANNB_SLOT_VALUES, ANNB_SLOT_KEYS, ANNB_SLOT_COPY };
+
+/* ---- open.c ---- */
+
+/* The object's file is the one that the manifest means: size and footer hash. */
+annb_status annb_check_object(const annb_fmt_object *object, const annb_map *map, const annb_envelope *envelope, const char *path,
+                              annb_error *err);
+
+/* ---- columns.c ---- */
+
+void annb_part_columns_close(annb_part_columns *columns); /* NULL is allowed */
+
+/* ---- locate.c: from store rows to records ---- */
+
+/* Remembers the segment of the last row, so that rows near each other cost no search. */
+typedef struct annb_locator {
+  const annb_store *store;
+  uint32_t matrix;
+  uint64_t first, end;   /* store rows that `segment` covers */
+  annb_segment *segment; /* NULL: a part without the matrix, all zero */
+} annb_locator;
+
+typedef struct annb_located {
+  annb_segment *segment; /* NULL: no elements */
+  uint64_t store_row, segment_row;
+  annb_record_ref record;
+} annb_located;
+
+/* Start; ANNB_ERANGE when there is no such matrix. */
+annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, uint32_t matrix, annb_error *err);
+annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
+
+/* After a failure of store/ about a segment's row: the same error, naming the store row too. */
+annb_status annb_name_row(const annb_located *row, annb_status status, annb_error *err);
+
+/* ---- rows.c: one row ---- */
+
+/* Check and decode. `indices` and `values` have room for nnz + ANNB_DECODE_SLACK elements; those that are NULL are taken from the context's
+ * scratch and set. */
+annb_status annb_row_decode(const annb_store *store, annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values,
+                            annb_error *err);
+/* Ascending indices, stable, in place. */
+annb_status annb_row_sort(annb_context *context, const annb_located *row, uint32_t *indices, uint8_t *values, annb_error *err);
+/* Values to `dtype`. ANNB_ELOSSY names file, row, column and value. */
+annb_status annb_row_convert(const annb_located *row, const uint32_t *indices, const uint8_t *values, annb_dtype dtype, bool allow_lossy,
+                             void *out, annb_error *err);
+
+/* ---- fetch.c ---- */
+
+/* Sum of the rows' elements; each row's in `row_nnz` and sums before them in `indptr` (n_rows + 1), both may be NULL. */
+annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
+                            int64_t *indptr, uint64_t *total, annb_error *err);
+/* `options` (may be NULL) with the dtype filled in. ANNB_EINVAL for what is no dtype. */
+annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const annb_fetch_options *options, annb_fetch_options *out,
+                               annb_error *err);
+
+#endif

@@ -1,0 +1,176 @@
+"""Whole files through the command: pack, verify, read, export, compare; and refusals that leave nothing behind."""
+import shutil
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+
+import made_files
+from h5compare import differences
+from support import LONG, SANITIZED, Rows, columns, fetch_csr, fetch_dense, info, listed, ok, opens_in_anndata, real_files, refused, run, sidecar, tree
+
+NOT_YET = listed("not_yet.txt")
+SLOW = {"gen_csr_nnz_over_2p31_vds.h5ad"}
+KINDS = {".h5mu": "MuData", ".loom": "loom", ".h5": "10x"}
+
+
+def files(folder):
+    return [pytest.param(p, id=p.name) for p in real_files(folder)] or [pytest.param(None, marks=pytest.mark.skip(reason="H5AD_DIR is not set"))]
+
+
+def has_x(path):
+    try:
+        with h5py.File(path, "r", locking=False) as f:
+            return "X" in f and not (isinstance(f["X"], h5py.Dataset) and f["X"].shape is None)
+    except (OSError, KeyError):
+        return False
+
+
+# ---- what a round trip must keep ----
+
+
+def check_exported(source, store, work):
+    out = work / "out.h5ad"
+    ok("export", store, "-o", out, timeout=300)
+    found = differences(source, out)
+    assert not found, "\n".join(found[:20])
+    same = ok("convert-check", source, out, timeout=300)
+    assert same.out.startswith("ok"), str(same)
+    out.unlink()
+
+
+def check_rows(source, store):
+    """Rows read through the store are those that h5py gives: all in order, then some in another order and twice."""
+    about = info(store)
+    with h5py.File(source, "r", locking=False) as f:
+        for m in about["matrices"]:
+            rows = Rows(f[m["name"]])
+            assert list(rows.shape) == m["shape"] and len(rows.values) == m["nnz"], m
+            some = np.random.default_rng(0).integers(0, rows.shape[0], 50) if rows.shape[0] else np.zeros(0, "i8")
+            for wanted in (np.arange(rows.shape[0]), some):
+                for got, expected in zip(fetch_csr(store, m["name"], wanted), rows.take(wanted)):
+                    assert got.tobytes() == expected.tobytes()
+            if rows.shape[1] < 20000 and not rows.has_repeats():
+                indptr, indices, values = rows.take(some)
+                dense = np.zeros((len(some), rows.shape[1]), values.dtype)
+                dense[np.repeat(np.arange(len(some)), np.diff(indptr)), indices] = values
+                assert fetch_dense(store, m["name"], some).tobytes() == dense.tobytes()
+    x = [m for m in about["matrices"] if m["name"] == "X"]
+    assert about["nnz"] == (x[0]["nnz"] if x else 0)
+
+
+def as_bytes(values):
+    """The values of a pandas column as the store holds them: bytes, None where missing."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        categories = as_bytes(pd.Series(values.cat.categories))
+        return [None if c < 0 else categories[c] for c in values.cat.codes]
+    if pd.api.types.is_extension_array_dtype(values.dtype) and values.dtype.kind in "iufb":
+        data = values.array._data
+        return [None if m else v.tobytes() for v, m in zip(data, values.array._mask)]
+    if values.dtype.kind in "iufb":
+        return [v.tobytes() for v in values.to_numpy()]
+    return [v.encode() if isinstance(v, str) else None for v in values]
+
+
+def check_columns(adata, store):
+    """Names and columns in the store are those that anndata reads, where it holds them."""
+    held = columns(store)
+    for axis, frame in (("obs", adata.obs), ("var", adata.var)):
+        index = [c for (a, _), c in held.items() if a == axis and c.is_index]
+        assert len(index) <= 1
+        if index and frame.index.dtype == object:
+            names = [str(int.from_bytes(v, "little", signed=True)).encode() for v in index[0].values] if index[0].kind == "fixed" else index[0].values
+            assert names == [str(v).encode() for v in frame.index], f"names of {axis}"
+        for name in frame.columns[~frame.columns.duplicated(keep=False)]:
+            column = held.get((axis, str(name)))
+            if column is not None and not column.is_index:
+                assert column.values == as_bytes(frame[name]), f"{axis}/{name}"
+
+
+def round_trip(source, work):
+    store = work / "s.annblock"
+    result = ok("pack", source, "-o", store, timeout=600)
+    assert "packed" in result.err and result.out == "", str(result)
+    assert ok("verify", store, timeout=300).out.startswith("ok: ")
+    assert ok("head", store).code == 0
+    check_exported(source, store, work)
+    if SANITIZED:
+        return
+    check_rows(source, store)
+    adata = opens_in_anndata(source)
+    if adata is not None:
+        aside = opens_in_anndata(sidecar(store))
+        assert aside is not None, "the sidecar does not open in anndata"
+        assert list(aside.obs.columns) == list(adata.obs.columns) and list(aside.uns) == list(adata.uns)
+        check_columns(adata, store)
+
+
+def check_refused(source, work):
+    before = tree(work)
+    message = refused(run("pack", source, "-o", work / "s.annblock"), source.name)
+    assert tree(work) == before and not (work / "s.annblock").exists(), "something was left behind"
+    return message
+
+
+# ---- files ----
+
+
+@pytest.mark.parametrize("source", files("accept"))
+def test_accept(source, tmp_path):
+    if source.name in SLOW and not LONG:
+        pytest.skip("make check-long packs it")
+    if source.name in NOT_YET:
+        check_refused(source, tmp_path)
+    elif has_x(source) or run("pack", source, "-o", tmp_path / "probe").code == 0:
+        shutil.rmtree(tmp_path / "probe", ignore_errors=True)
+        round_trip(source, tmp_path)
+    else:
+        check_refused(source, tmp_path)
+
+
+@pytest.mark.parametrize("source", files("either"))
+def test_either(source, tmp_path):
+    if run("pack", source, "-o", tmp_path / "probe").code == 0:
+        shutil.rmtree(tmp_path / "probe")
+        round_trip(source, tmp_path)
+    else:
+        check_refused(source, tmp_path)
+
+
+@pytest.mark.parametrize("source", files("reject"))
+def test_reject(source, tmp_path):
+    check_refused(source, tmp_path)
+
+
+@pytest.mark.parametrize("source", files("notad"))
+def test_not_anndata(source, tmp_path):
+    message = check_refused(source, tmp_path)
+    assert KINDS[source.suffix].lower() in message.lower(), f"does not say what the file is: {message}"
+
+
+@pytest.mark.parametrize("name", sorted(made_files.ACCEPT))
+def test_made(name, tmp_path):
+    source = tmp_path / "in" / f"{name}.h5ad"
+    source.parent.mkdir()
+    made_files.ACCEPT[name](source)
+    if source.name in NOT_YET:
+        check_refused(source, tmp_path)
+    else:
+        round_trip(source, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(made_files.REJECT))
+def test_made_bad(name, tmp_path):
+    source = tmp_path / "in" / f"{name}.h5ad"
+    source.parent.mkdir()
+    made_files.REJECT[name](source)
+    check_refused(source, tmp_path)
+
+
+def test_not_yet_is_current():
+    """Every line names a file that is tested here, with a reason."""
+    known = {p.name for p in real_files("accept")} | {f"{n}.h5ad" for n in made_files.ACCEPT}
+    for name, reason in NOT_YET.items():
+        assert reason, f"{name} has no reason"
+        assert name in known or not real_files("accept"), f"{name} is not among the files"
