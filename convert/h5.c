@@ -23,15 +23,23 @@ static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *text) {
   return 0;
 }
 
+/* Paths of deep groups would leave no room for what is wrong with them. */
+static void shorten(const char *object, char *out, size_t size) {
+  size_t n = strlen(object), head = 200, tail = 200;
+  if (n <= head + tail) snprintf(out, size, "%s: ", object);
+  else snprintf(out, size, "%.*s … %s: ", (int)head, object, object + n - tail);
+}
+
 annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...) {
-  char text[1024], cause[256] = "";
+  char text[1024], cause[256] = "", where[512] = "";
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, cause);
   H5Eclear2(H5E_DEFAULT);
-  return annb_fail(err, status, file, "%s%s%s%s%s%s", object ? object : "", object ? ": " : "", text, *cause ? " (HDF5: " : "", cause, *cause ? ")" : "");
+  if (object) shorten(object, where, sizeof where);
+  return annb_fail(err, status, file, "%s%s%s%s%s", where, text, *cause ? " (HDF5: " : "", cause, *cause ? ")" : "");
 }
 
 static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};

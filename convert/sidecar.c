@@ -65,7 +65,8 @@ static annb_status add_packed(split *sp, const annb_packed *packed, annb_error *
   annb_status s = ANNB_OK;
   bool dense = info.type == H5O_TYPE_DATASET;
   if (info.fileno != sp->fileno)
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, sp->tree.in_name, packed->path, "is an external link: the matrix is in another file, pack that one");
+    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, sp->tree.in_name, packed->path,
+                     "is an external link: the matrix is in another file, pack that one");
   else if (!dense && info.type != H5O_TYPE_GROUP)
     s = annb_h5_fail(err, ANNB_EINPUT, sp->tree.in_name, packed->path, "is neither a dataset nor a group");
   else sp->tops[sp->n_tops++] = (special){info.addr, dense ? "dense" : NULL, UINT64_MAX};
@@ -297,6 +298,10 @@ static annb_status write_both(split *sp, const annb_packed *packed, size_t n_pac
   if (!s) s = check_made(sp, packed, err);
   if (!s) s = annb_tree_finish(tree, err);
   if (!s) s = annb_crossings_write(tree, tree->out[RESTORE], tree->out_name[RESTORE], err);
+  for (int i = 0; i < 2; i++) { /* a full disk explains what else went wrong */
+    annb_status full = annb_file_check(tree->out[i], tree->out_name[i], err);
+    if (full) s = full;
+  }
   annb_status closed = annb_file_finish(&tree->out[SIDECAR], tree->out_name[SIDECAR], s ? NULL : err);
   if (!s) s = closed;
   closed = annb_file_finish(&tree->out[RESTORE], tree->out_name[RESTORE], s ? NULL : err);
