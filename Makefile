@@ -43,7 +43,7 @@ CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
 CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
 
 PUBLIC := $(sort $(wildcard include/annblock/*.h))
-STORE_SRC := $(sort $(wildcard store/*.c reader/*.c))
+STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c))
 CONVERT_SRC := $(sort $(wildcard convert/*.c))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
