@@ -1,3 +1,4 @@
+#include "files.h"
 #include "fill.h"
 
 #include "../store/cursor.h"
@@ -194,6 +195,8 @@ annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
 /* ---- all ---- */
 
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err) {
+  annb_status s = annb_file_check(f->fill->merged->out, f->fill->merged->out_name, err);
+  if (s) return s;
   if (!f->fill->progress || f->fill->progress(f->fill->user, f->stage, done, f->info.n_rows)) return ANNB_OK;
   return annb_fail(err, ANNB_ECANCELED, f->fill->merged->out_name, "the export was cancelled");
 }

@@ -88,8 +88,13 @@ static annb_status make_tag(const pack *p, const char *name, uint8_t tag[16], an
 }
 
 static annb_status open_writer(pack *p, annb_error *err) {
-  annb_matrix_writer_options o = {.n_cols = p->x.n_cols, .dtype = p->x.dtype, .form = p->x.form, .expected_rows = p->x.n_rows,
-                                  .segment_rows = p->options.segment_rows, .n_threads = p->options.n_threads, .codecs = p->options.codecs};
+  annb_matrix_writer_options o = {.n_cols = p->x.n_cols,
+                                  .dtype = p->x.dtype,
+                                  .form = p->x.form,
+                                  .expected_rows = p->x.n_rows,
+                                  .segment_rows = p->options.segment_rows,
+                                  .n_threads = p->options.n_threads,
+                                  .codecs = p->options.codecs};
   annb_status s = annb_rows_expected(&p->x, &o.expected_nnz, err);
   if (!s) s = make_tag(p, "X", o.tag, err);
   return s ? s : annb_matrix_writer_open(p->txn, &o, &p->writer, err);
@@ -165,9 +170,12 @@ static annb_status run(pack *p, annb_pack_result *result, annb_error *err) {
 }
 
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err) {
-  if (!input || !*input || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
+  if (!input || !*input || !output || !*output)
+    return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
   annb_pack_result ignored = {0};
-  pack p = {.input = input, .output = output, .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}},
+  pack p = {.input = input,
+            .output = output,
+            .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}},
             .x = {.memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = read_options(&p, options, err);

@@ -15,9 +15,12 @@
  *   stored numbers of rows from parts with
  *   different gene orders                   ANNB_EINVAL, names the row
  *   a delivered dtype that cannot hold a
- *   value exactly                           ANNB_ELOSSY, names the row, unless `allow_lossy` (C conversion, clamped to range)
+ *   value exactly                           ANNB_ELOSSY, names the row, unless `allow_lossy` (C conversion, clamped to range: finite
+ *                                           values stay finite, NaN is 0 in integers). NaN is exact in every floating-point dtype,
+ *                                           -0.0 is exact as 0; a bool is 1 when its byte is not 0
+ *   a part without the matrix               no elements, or ANNB_ENOTFOUND, which names the row: as the matrix says
  *   nnz of one batch over 2^31 - 1          ANNB_ERANGE with int32 output
- *   categorical code -1                     missing, never a class
+ *   categorical code -1                     missing, never a class; other codes without a category: ANNB_ECORRUPT
  *   damaged bytes                           ANNB_ECORRUPT, names file, row and check; buffers' contents are then undefined
  *   a newer format, an unknown feature      ANNB_EVERSION, ANNB_EUNSUPPORTED when opening */
 #ifndef ANNBLOCK_READER_H
@@ -78,7 +81,7 @@ typedef struct annb_matrix_info {
   uint64_t bytes; /* of its segments */
   annb_axes axes;
   annb_dtype dtype;
-  annb_form form; /* of the source, in the first part that has it */
+  annb_form form; /* of the source, in the first part that has it; CSR when none has */
   uint32_t n_segments;
 } annb_matrix_info;
 
