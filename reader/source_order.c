@@ -89,7 +89,7 @@ static void gather(const uint32_t *places, uint32_t n, uint32_t size, const uint
 static annb_status arrange(const annb_source_rows *r, annb_context *context, const annb_located *row, const uint32_t *indices,
                            const uint8_t *values, int32_t *out_indices, uint8_t *out_values, annb_error *err) {
   uint32_t n = row->record.nnz;
-  uint64_t part_row = row->store_row - r->first, k = annb_source_order_find(&r->order, part_row);
+  uint64_t part_row = row->store_row - r->first, k = annb_source_order_seek(&r->order, part_row);
   if (k == r->order.n_entries || r->order.entry_rows[k] != part_row) {
     memcpy(out_indices, indices, (size_t)n * sizeof *indices);
     memcpy(out_values, values, (size_t)n * r->value_size);

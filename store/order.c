@@ -112,7 +112,7 @@ annb_status annb_source_order_read(annb_arrays *arrays, annb_form form, uint64_t
   return s ? s : read_entries(arrays, form, n_rows, out, err);
 }
 
-uint64_t annb_source_order_find(const annb_source_order *order, uint64_t row) {
+uint64_t annb_source_order_seek(const annb_source_order *order, uint64_t row) {
   uint64_t low = 0, high = order->n_entries;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;

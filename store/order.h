@@ -20,7 +20,7 @@ typedef struct annb_source_order {
 /* Read and validate all but what is in the entries, for a part matrix of that source and shape. */
 annb_status annb_source_order_read(annb_arrays *arrays, annb_form form, uint64_t n_rows, uint64_t n_cols, annb_source_order *out, annb_error *err);
 /* The first entry of a part row >= `row`, n_entries when there is none. */
-uint64_t annb_source_order_find(const annb_source_order *order, uint64_t row);
+uint64_t annb_source_order_seek(const annb_source_order *order, uint64_t row);
 
 /* Words of scratch memory for a row of n elements. */
 static inline size_t annb_source_order_words(uint32_t n) { return (size_t)n / 64 + 1; }

@@ -65,7 +65,10 @@ typedef struct annb_segment_params {
   uint32_t block_rows;
   uint32_t n_threads;
   uint64_t codecs; /* allowed */
+  bool sort;       /* rows by stored id, stably */
+  const uint32_t *to_stored; /* column → stored id, a permutation that outlives the writer; NULL = none */
   uint8_t tag[16];
+  uint8_t gene_order[ANNB_SHA256_SIZE]; /* of the object with the permutation; zero without one */
 } annb_segment_params;
 
 typedef struct annb_segment_result {
