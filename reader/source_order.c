@@ -77,6 +77,12 @@ const uint64_t *annb_source_rows_order(const annb_source_rows *source) { return 
 
 /* ---- rows ---- */
 
+static void copy(uint32_t n, uint32_t size, const uint32_t *indices, const uint8_t *values, int32_t *out_indices, uint8_t *out_values) {
+  if (!n) return; /* there may be no room at all */
+  memcpy(out_indices, indices, (size_t)n * sizeof *indices);
+  memcpy(out_values, values, (size_t)n * size);
+}
+
 static void gather(const uint32_t *places, uint32_t n, uint32_t size, const uint32_t *indices, const uint8_t *values, int32_t *out_indices,
                    uint8_t *out_values) {
   for (uint32_t i = 0; i < n; i++) {
@@ -91,8 +97,7 @@ static annb_status arrange(const annb_source_rows *r, annb_context *context, con
   uint32_t n = row->record.nnz;
   uint64_t part_row = row->store_row - r->first, k = annb_source_order_seek(&r->order, part_row);
   if (k == r->order.n_entries || r->order.entry_rows[k] != part_row) {
-    memcpy(out_indices, indices, (size_t)n * sizeof *indices);
-    memcpy(out_values, values, (size_t)n * r->value_size);
+    copy(n, r->value_size, indices, values, out_indices, out_values);
     return ANNB_OK;
   }
   size_t words = annb_source_order_words(n);
@@ -112,10 +117,9 @@ static annb_status put_row(const annb_source_rows *r, annb_context *context, con
   bool sorted = row->segment->envelope.header.export_mask & ANNB_EXPORT_SORTED, by_rank = sorted && r->order.columns;
   annb_status s = annb_row_deliver(r->store, context, row, by_rank ? &r->ranks : row->genes, sorted, &indices, &values, err);
   for (uint32_t i = 0; !s && by_rank && i < n; i++) indices[i] = r->order.columns[indices[i]];
-  if (s || !n) return s;
+  if (s) return s;
   if (sorted) return arrange(r, context, row, indices, values, out_indices, out_values, err);
-  memcpy(out_indices, indices, (size_t)n * sizeof *indices);
-  memcpy(out_values, values, (size_t)n * r->value_size);
+  copy(n, r->value_size, indices, values, out_indices, out_values);
   return ANNB_OK;
 }
 
@@ -135,7 +139,7 @@ annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context 
     if (row.record.nnz > capacity - at)
       return annb_fail(err, ANNB_ECAPACITY, source->store->path, "the rows do not fit the room for %llu elements", (unsigned long long)capacity);
     indptr[i + 1] = (int64_t)(at + row.record.nnz);
-    s = put_row(source, context, &row, indices + at, (uint8_t *)values + at * source->value_size, err);
+    s = put_row(source, context, &row, at ? indices + at : indices, at ? (uint8_t *)values + at * source->value_size : values, err);
   }
   return s;
 }
