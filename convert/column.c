@@ -59,8 +59,8 @@ static annb_status check_length(const annb_column_target *target, const annb_val
 typedef annb_status (*piece_fn)(const annb_values *v, uint64_t first, uint64_t n, void *buffer, const void *how, annb_error *err);
 
 /* One array of `dtype`, its rows made by `read` into a buffer of 8 bytes a row. */
-static annb_status write_array(annb_arrays_writer *writer, const annb_values *v, annb_dtype dtype, piece_fn read, const void *how, uint32_t *array,
-                               annb_error *err) {
+static annb_status write_array(annb_arrays_writer *writer, const annb_values *v, annb_dtype dtype, piece_fn read, const void *how,
+                               uint32_t *array, annb_error *err) {
   void *buffer = malloc(PIECE * sizeof(uint64_t));
   annb_status s = buffer ? annb_arrays_begin(writer, "", dtype, 1, array, err) : annb_fail_memory(err);
   for (uint64_t i = 0, n; i < v->n && !s; i += n) {
@@ -104,12 +104,19 @@ static annb_status write_mask(const annb_column_target *target, const annb_value
 
 annb_status annb_column_write(const annb_column_target *target, const annb_values *values, const annb_values *mask, uint32_t *column,
                               annb_error *err) {
-  annb_column_spec spec = {.name = target->name, .length = target->length, .axis = target->axis, .flags = target->flags,
-                           .values = ANNB_NONE, .bytes = ANNB_NONE, .mask = ANNB_NONE, .categories = ANNB_NONE};
+  annb_column_spec spec = {.name = target->name,
+                           .length = target->length,
+                           .axis = target->axis,
+                           .flags = target->flags,
+                           .values = ANNB_NONE,
+                           .bytes = ANNB_NONE,
+                           .mask = ANNB_NONE,
+                           .categories = ANNB_NONE};
   storage how;
   annb_status s = check_length(target, values, err);
   if (s) return s;
-  if (!classify(values->type, &how)) return annb_h5_fail(err, ANNB_EUNSUPPORTED, values->file, values->object, "is of a type that cannot be stored as a column");
+  if (!classify(values->type, &how))
+    return annb_h5_fail(err, ANNB_EUNSUPPORTED, values->file, values->object, "is of a type that cannot be stored as a column");
   spec.kind = how.kind;
   if (how.kind == ANNB_COLUMN_STRING) s = write_strings(target, values, &spec, err);
   else s = write_array(target->writer, values, how.dtype, read_fixed, &how, &spec.values, err);
@@ -136,8 +143,8 @@ static annb_status read_codes(const annb_values *v, uint64_t first, uint64_t n, 
   for (uint64_t i = 0; i < n && !s; i++) {
     int64_t x = wide[i];
     if (x < -1 || (x >= 0 && (uint64_t)x >= as->n_categories))
-      return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "row %llu has the code %lld, but there are %llu categories", (unsigned long long)(first + i),
-                          (long long)x, (unsigned long long)as->n_categories);
+      return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "row %llu has the code %lld, but there are %llu categories",
+                          (unsigned long long)(first + i), (long long)x, (unsigned long long)as->n_categories);
     size_t size = as->dtype == ANNB_I8 ? 1 : as->dtype == ANNB_I16 ? 2 : 4;
     memcpy((char *)buffer + i * size, &x, size); /* little-endian; behind what is still to be read */
   }
@@ -159,8 +166,14 @@ annb_status annb_column_codes_fit(const annb_values *codes, uint64_t n_categorie
 
 annb_status annb_column_write_categorical(const annb_column_target *target, const annb_values *codes, const annb_values *categories,
                                           const annb_values *categories_mask, annb_error *err) {
-  annb_column_spec spec = {.name = target->name, .length = target->length, .axis = target->axis, .kind = ANNB_COLUMN_CATEGORICAL,
-                           .flags = target->flags, .values = ANNB_NONE, .bytes = ANNB_NONE, .mask = ANNB_NONE};
+  annb_column_spec spec = {.name = target->name,
+                           .length = target->length,
+                           .axis = target->axis,
+                           .kind = ANNB_COLUMN_CATEGORICAL,
+                           .flags = target->flags,
+                           .values = ANNB_NONE,
+                           .bytes = ANNB_NONE,
+                           .mask = ANNB_NONE};
   annb_column_target list = *target;
   list.axis = ANNB_AXIS_NONE;
   list.flags = 0;
@@ -168,7 +181,8 @@ annb_status annb_column_write_categorical(const annb_column_target *target, cons
   coding how = {categories->n, code_type(categories->n)};
   uint32_t column;
   annb_status s = check_length(target, codes, err);
-  if (!s && how.n_categories > INT32_MAX) s = annb_h5_fail(err, ANNB_EUNSUPPORTED, codes->file, categories->object, "has more than 2^31 - 1 categories");
+  if (!s && how.n_categories > INT32_MAX)
+    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, codes->file, categories->object, "has more than 2^31 - 1 categories");
   if (!s) s = annb_column_write(&list, categories, categories_mask, &spec.categories, err);
   if (!s) s = write_array(target->writer, codes, how.dtype, read_codes, &how, &spec.values, err);
   return s ? s : annb_arrays_add_column(target->writer, &spec, &column, err);

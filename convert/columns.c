@@ -23,8 +23,12 @@ static H5O_type_t kind_of(hid_t group, const char *name) {
 }
 
 static annb_column_target target_of(const context *c, const char *name, uint8_t flags) {
-  return (annb_column_target){.writer = c->writer, .name = name, .axis = c->axis == &c->source->obs ? ANNB_AXIS_OBS : ANNB_AXIS_VAR, .flags = flags,
-                              .length = c->axis->length, .memory = c->source->memory / 4};
+  return (annb_column_target){.writer = c->writer,
+                              .name = name,
+                              .axis = c->axis == &c->source->obs ? ANNB_AXIS_OBS : ANNB_AXIS_VAR,
+                              .flags = flags,
+                              .length = c->axis->length,
+                              .memory = c->source->memory / 4};
 }
 
 static annb_status open_values(const context *c, hid_t parent, const char *name, const char *object, annb_values *v, annb_error *err) {
@@ -72,11 +76,13 @@ static annb_status open_pair(const context *c, hid_t parent, const char *name, c
   return s;
 }
 
-static annb_status write_pair(const context *c, hid_t parent, const char *name, const char *object, const annb_column_target *target, annb_error *err) {
+static annb_status write_pair(const context *c, hid_t parent, const char *name, const char *object, const annb_column_target *target,
+                              annb_error *err) {
   pair p;
   uint32_t column;
   annb_status s = open_pair(c, parent, name, object, &p, err);
-  if (!s && (annb_column_storable(p.values.type) || target->flags)) s = annb_column_write(target, &p.values, p.has_mask ? &p.mask : NULL, &column, err);
+  if (!s && (annb_column_storable(p.values.type) || target->flags))
+    s = annb_column_write(target, &p.values, p.has_mask ? &p.mask : NULL, &column, err);
   close_pair(&p);
   return s;
 }
@@ -103,8 +109,7 @@ static annb_status write_group(const context *c, const char *name, const char *o
   annb_status s = ANNB_OK;
   if (encoding ? !strcmp(encoding, "categorical") : has(group, "codes") && has(group, "categories"))
     s = write_categorical_group(c, group, object, *target, err);
-  else if (encoding && !strncmp(encoding, "nullable-", 9))
-    s = write_pair(c, c->axis->object, name, object, target, err);
+  else if (encoding && !strncmp(encoding, "nullable-", 9)) s = write_pair(c, c->axis->object, name, object, target, err);
   else if (target->flags & ANNB_COLUMN_INDEX)
     s = annb_h5_fail(err, ANNB_EUNSUPPORTED, c->source->path, object, "holds names in a form that is not known");
   free(encoding);
@@ -143,7 +148,8 @@ static annb_status write_coded(const context *c, const annb_values *codes, hid_t
   return s;
 }
 
-static annb_status write_dataset(const context *c, const char *name, const char *object, const annb_column_target *target, annb_error *err) {
+static annb_status write_dataset(const context *c, const char *name, const char *object, const annb_column_target *target,
+                                 annb_error *err) {
   annb_values v;
   uint32_t column;
   hid_t plain = H5Dopen2(c->axis->object, name, H5P_DEFAULT);
@@ -224,7 +230,8 @@ static annb_status write_axis(const context *c, annb_convert_progress_fn progres
   if (!s) s = column_names(c, &names, err);
   for (size_t i = 0; i < names.n && !s; i++) {
     s = write_column(c, names.name[i], 0, err);
-    if (!s && progress && !progress(user, c->axis->name, i + 1, names.n)) s = annb_fail(err, ANNB_ECANCELED, c->source->path, "packing was cancelled");
+    if (!s && progress && !progress(user, c->axis->name, i + 1, names.n))
+      s = annb_fail(err, ANNB_ECANCELED, c->source->path, "packing was cancelled");
   }
   annb_names_free(&names);
   return s;

@@ -1,4 +1,5 @@
 #include "files.h"
+#include "driver.h"
 
 #include "../store/error.h"
 
@@ -37,8 +38,7 @@ static hid_t creation_like(hid_t like) {
 annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_error *err) {
   hid_t creation = creation_like(like), access = H5Pcreate(H5P_FILE_ACCESS);
   *file = -1;
-  if (creation >= 0 && access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST) >= 0) {
-    H5Pset_file_locking(access, 0, 1);
+  if (creation >= 0 && access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST) >= 0 && annb_driver_set(access) >= 0) {
     *file = H5Fcreate(path, H5F_ACC_EXCL, creation, access);
   }
   annb_h5_close(&creation);
@@ -46,12 +46,28 @@ annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_err
   return *file >= 0 ? ANNB_OK : annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be created");
 }
 
+static annb_status written_status(const annb_written *written, const char *path, annb_error *err) {
+  if (!written || !written->error) return ANNB_OK;
+  errno = written->error;
+  return annb_fail_errno(err, path, "write");
+}
+
+annb_status annb_file_check(hid_t file, const char *path, annb_error *err) {
+  annb_written *written = file < 0 ? NULL : annb_driver_written(file);
+  annb_status s = written_status(written, path, err);
+  annb_written_release(written);
+  return s;
+}
+
 annb_status annb_file_finish(hid_t *file, const char *path, annb_error *err) {
   if (*file < 0) return ANNB_OK;
+  annb_written *written = annb_driver_written(*file);
   herr_t flushed = H5Fflush(*file, H5F_SCOPE_LOCAL), closed = H5Fclose(*file);
   *file = -1;
-  if (flushed >= 0 && closed >= 0) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be written (is the disk full?)");
+  annb_status s = written_status(written, path, err);
+  annb_written_release(written);
+  if (!s && (flushed < 0 || closed < 0)) s = annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be written");
+  return s;
 }
 
 static annb_status copy_bytes(FILE *in, FILE *out, uint64_t n, const char *from, const char *to, annb_error *err) {

@@ -184,6 +184,8 @@ annb_status annb_merge(const char *sidecar, const char *restore, const char *out
   if (!s && restore) s = join_restore(&j, err);
   if (!s) s = annb_tree_finish(&j.tree, err);
   if (!s && restore) s = annb_crossings_apply(merged->restore, restore, merged->out, out, err);
+  annb_status full = annb_file_check(merged->out, out, err); /* explains what else went wrong */
+  if (full) s = full;
   annb_tree_free(&j.tree);
   for (size_t i = 0; i < j.n_ordered; i++) free(j.ordered[i].path);
   free(j.ordered);

@@ -66,7 +66,8 @@ annb_status annb_names_of_attribute(hid_t object, const char *attribute, annb_na
   annb_status s = ANNB_OK;
   *found = n == 0 || strings;
   if (n > (hssize_t)ANNB_MAX_TABLE) s = annb_fail(err, ANNB_EINPUT, NULL, "the attribute %s has more than 2^20 names", attribute);
-  else if (n > 0 && strings) s = H5Tis_variable_str(type) > 0 ? variable(attr, type, space, (size_t)n, out, err) : fixed(attr, type, (size_t)n, out, err);
+  else if (n > 0 && strings)
+    s = H5Tis_variable_str(type) > 0 ? variable(attr, type, space, (size_t)n, out, err) : fixed(attr, type, (size_t)n, out, err);
   annb_h5_close(&space);
   annb_h5_close(&type);
   annb_h5_close(&attr);

@@ -110,9 +110,15 @@ static annb_status write_gene_order(pack *p, uint32_t *object, annb_error *err) 
 }
 
 static annb_status open_writer(pack *p, annb_error *err) {
-  annb_matrix_writer_options o = {.n_cols = p->x.n_cols, .dtype = p->x.dtype, .form = p->x.form, .expected_rows = p->x.n_rows,
-                                  .segment_rows = p->options.segment_rows, .n_threads = p->options.n_threads, .codecs = p->options.codecs,
-                                  .sort = true, .gene_order = p->orders.genes};
+  annb_matrix_writer_options o = {.n_cols = p->x.n_cols,
+                                  .dtype = p->x.dtype,
+                                  .form = p->x.form,
+                                  .expected_rows = p->x.n_rows,
+                                  .segment_rows = p->options.segment_rows,
+                                  .n_threads = p->options.n_threads,
+                                  .codecs = p->options.codecs,
+                                  .sort = true,
+                                  .gene_order = p->orders.genes};
   annb_status s = annb_rows_expected(&p->x, &o.expected_nnz, err);
   if (!s) s = make_tag(p, "X", o.tag, err);
   if (!s && p->orders.genes) s = write_gene_order(p, &o.gene_order_object, err);
@@ -231,9 +237,12 @@ static annb_status run(pack *p, annb_pack_result *result, annb_error *err) {
 }
 
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err) {
-  if (!input || !*input || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
+  if (!input || !*input || !output || !*output)
+    return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
   annb_pack_result ignored = {0};
-  pack p = {.input = input, .output = output, .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}},
+  pack p = {.input = input,
+            .output = output,
+            .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}},
             .x = {.memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = read_options(&p, options, err);

@@ -13,8 +13,9 @@ annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error
   if (n <= r->room) return ANNB_OK;
   uint64_t each = r->index_size + r->value_size;
   if (n > r->wanted && n > r->options.memory / 2 / each)
-    return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row, "%s: row %llu has %llu elements; give at least %llu MiB of memory to pack it", r->m->path,
-                         (unsigned long long)row, (unsigned long long)n, (unsigned long long)(2 * (n >> 20) * each + 32));
+    return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row,
+                         "%s: row %llu has %llu elements, which take %llu MiB: too much for the memory cap, raise it", r->m->path,
+                         (unsigned long long)row, (unsigned long long)n, (unsigned long long)(n / 1024 * each / 1024));
   free(r->indices);
   free(r->values);
   r->indices = malloc(n * r->index_size);
@@ -30,7 +31,8 @@ annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t d
 
 annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
   if (r->m->n_rows > UINT32_MAX)
-    return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path, "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
+    return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
+                        "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
   uint64_t memory = r->options.memory / 2, record = 8 + r->value_size;
   if (r->m->form == ANNB_CSC && r->m->nnz < memory / record / 2) memory = 2 * (r->m->nnz + 1) * record; /* as much as it needs */
   return annb_transpose_open((uint32_t)r->value_size, memory, r->options.spool_dir, &r->transpose, err);
@@ -55,7 +57,8 @@ annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err) {
   for (uint64_t i = 1; i <= n && !s; i++) {
     const unsigned long long at = pointers->next + i - 1, here = p[i], before = p[i - 1];
     if (p[i] < p[i - 1])
-      s = annb_h5_fail(err, ANNB_EINPUT, pointers->v->file, pointers->v->object, "decreases at entry %llu: %llu after %llu", at, here, before);
+      s = annb_h5_fail(err, ANNB_EINPUT, pointers->v->file, pointers->v->object, "decreases at entry %llu: %llu after %llu", at, here,
+                       before);
     else if (p[i] > pointers->limit)
       s = annb_h5_fail(err, ANNB_EINPUT, pointers->v->file, pointers->v->object, "entry %llu is %llu, past its last entry %llu", at, here,
                        (unsigned long long)pointers->limit);
@@ -113,8 +116,8 @@ annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, ui
   char number[32];
   if (is_signed) snprintf(number, sizeof number, "%lld", (long long)(int64_t)x);
   else snprintf(number, sizeof number, "%llu", (unsigned long long)x);
-  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indices.object, "element %llu is %s, but the matrix has %llu %s", (unsigned long long)(first + bad),
-                      number, (unsigned long long)limit, m->form == ANNB_CSR ? "columns" : "rows");
+  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indices.object, "element %llu is %s, but the matrix has %llu %s",
+                      (unsigned long long)(first + bad), number, (unsigned long long)limit, m->form == ANNB_CSR ? "columns" : "rows");
 }
 
 /* ---- rows out of the transposer ---- */

@@ -9,8 +9,8 @@
 typedef struct annb_rows annb_rows;
 
 typedef struct annb_rows_options {
-  uint64_t memory;       /* cap on all buffers, HDF5's chunk caches aside */
-  const char *spool_dir; /* for the temporary files of a transposition */
+  uint64_t memory;                   /* cap on all buffers, HDF5's chunk caches aside */
+  const char *spool_dir;             /* for the temporary files of a transposition */
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
   const uint32_t *row_rank; /* CSC: where each row stands in the order that columns are expected to have; NULL: by number */

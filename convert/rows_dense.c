@@ -12,15 +12,15 @@ enum { PUSH = 65536 };
 
 /* The elements of one row whose bits are not all zero: column numbers from `column` on, and values. Returns how many. Both outputs need
  * room for n elements: each is written, and kept when it counts, so that the loop has no branch. */
-#define COMPACT(type)                                                    \
-  do {                                                                   \
-    for (uint64_t j = 0; j < n; j++) {                                   \
-      type x;                                                            \
-      memcpy(&x, row + j * sizeof x, sizeof x);                          \
-      indices[k] = column + (uint32_t)j;                                 \
-      memcpy((uint8_t *)values + k * sizeof x, &x, sizeof x);            \
-      k += x != 0;                                                       \
-    }                                                                    \
+#define COMPACT(type)                                                                                                                      \
+  do {                                                                                                                                     \
+    for (uint64_t j = 0; j < n; j++) {                                                                                                     \
+      type x;                                                                                                                              \
+      memcpy(&x, row + j * sizeof x, sizeof x);                                                                                            \
+      indices[k] = column + (uint32_t)j;                                                                                                   \
+      memcpy((uint8_t *)values + k * sizeof x, &x, sizeof x);                                                                              \
+      k += x != 0;                                                                                                                         \
+    }                                                                                                                                      \
   } while (0)
 
 static uint64_t compact(const uint8_t *row, uint64_t n, size_t value_size, uint32_t column, uint32_t *indices, void *values) {
@@ -55,8 +55,8 @@ static annb_status read_band(annb_rows *r, annb_error *err) {
   if (height > m->n_rows - r->row) height = m->n_rows - r->row;
   if (!r->band) {
     if (row > r->options.memory / 4)
-      return annb_h5_fail(err, ANNB_ENOMEM, m->file, m->path, "has rows of %llu bytes; give at least %llu MiB of memory to pack it", (unsigned long long)row,
-                          (unsigned long long)((row >> 18) + 4));
+      return annb_h5_fail(err, ANNB_ENOMEM, m->file, m->path, "has rows of %llu bytes: too much for the memory cap, raise it",
+                          (unsigned long long)row);
     r->band = malloc(height * row + 1);
     if (!r->band) return annb_fail_memory(err);
   }
@@ -101,7 +101,8 @@ static annb_status flush(annb_rows *r, box *b, annb_error *err) {
 static annb_status push_row(annb_rows *r, box *b, const uint8_t *row, uint64_t n, uint64_t row_number, uint64_t column, annb_error *err) {
   for (uint64_t j = 0; j < n;) {
     uint64_t piece = n - j < PUSH - b->n ? n - j : PUSH - b->n;
-    uint64_t k = compact(row + j * r->value_size, piece, r->value_size, (uint32_t)(column + j), b->columns + b->n, b->values + b->n * r->value_size);
+    uint64_t k =
+        compact(row + j * r->value_size, piece, r->value_size, (uint32_t)(column + j), b->columns + b->n, b->values + b->n * r->value_size);
     for (uint64_t i = 0; i < k; i++) b->keys[b->n + i] = (uint32_t)row_number;
     b->n += k;
     j += piece;
@@ -164,7 +165,8 @@ annb_status annb_rows_expected(const annb_source_matrix *m, uint64_t *nnz, annb_
   uint64_t n = rows * cols;
   uint8_t *bytes = malloc(n * size), *values = malloc(n * size);
   uint32_t *indices = malloc(n * sizeof *indices);
-  annb_status s = bytes && values && indices ? annb_values_read_box(&m->data, m->memory_type, 0, rows, 0, cols, bytes, err) : annb_fail_memory(err);
+  annb_status s =
+      bytes && values && indices ? annb_values_read_box(&m->data, m->memory_type, 0, rows, 0, cols, bytes, err) : annb_fail_memory(err);
   if (!s) kept = compact(bytes, n, size, 0, indices, values);
   free(bytes);
   free(values);

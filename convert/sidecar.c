@@ -297,6 +297,10 @@ static annb_status write_both(split *sp, const annb_packed *packed, size_t n_pac
   if (!s) s = check_made(sp, packed, err);
   if (!s) s = annb_tree_finish(tree, err);
   if (!s) s = annb_crossings_write(tree, tree->out[RESTORE], tree->out_name[RESTORE], err);
+  for (int i = 0; i < 2; i++) { /* a full disk explains what else went wrong */
+    annb_status full = annb_file_check(tree->out[i], tree->out_name[i], err);
+    if (full) s = full;
+  }
   annb_status closed = annb_file_finish(&tree->out[SIDECAR], tree->out_name[SIDECAR], s ? NULL : err);
   if (!s) s = closed;
   closed = annb_file_finish(&tree->out[RESTORE], tree->out_name[RESTORE], s ? NULL : err);

@@ -35,7 +35,8 @@ static bool is_10x(hid_t file) {
 static annb_status refuse(const annb_source *source, annb_error *err) {
   const char *text = NULL;
   if (is_group(source->file, "mod") && !has(source->file, "X"))
-    text = "is a MuData file (.h5mu), not AnnData: write each modality to a .h5ad of its own (mudata.read_h5mu(…)['<name>'].write_h5ad(…)) and pack that";
+    text = "is a MuData file (.h5mu), not AnnData: write each modality to a .h5ad of its own (mudata.read_h5mu(…)['<name>'].write_h5ad(…)) "
+           "and pack that";
   else if (has(source->file, "matrix") && (has(source->file, "row_attrs") || has(source->file, "col_attrs")))
     text = "is a loom file, not AnnData: read it with anndata.io.read_loom, write it with write_h5ad, and pack that";
   else if (is_10x(source->file))
@@ -78,7 +79,8 @@ static annb_status open_compound_axis(const annb_source *source, annb_source_axi
   if (!s && !axis->index) axis->index = first_string_field(type);
   H5Eclear2(H5E_DEFAULT);
   annb_h5_close(&type);
-  if (!s && !axis->index) s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "has no field with names: no 'index', no '_index', no strings");
+  if (!s && !axis->index)
+    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "has no field with names: no 'index', no '_index', no strings");
   axis->compound = true;
   axis->length = dims[0];
   return s;
@@ -90,7 +92,8 @@ static annb_status index_length(const annb_source *source, annb_source_axis *axi
   hsize_t dims[32] = {0};
   bool null = false;
   snprintf(object, sizeof object, "%s/%.500s", axis->name, axis->index);
-  if (!has(axis->object, axis->index)) return annb_h5_fail(err, ANNB_EINPUT, source->path, object, "is missing: it should hold the names of %s", axis->name);
+  if (!has(axis->object, axis->index))
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, object, "is missing: it should hold the names of %s", axis->name);
   const char *at = axis->index;
   if (is_group(axis->object, at)) {
     snprintf(path, sizeof path, "%.500s/values", at);
@@ -110,7 +113,8 @@ static annb_status open_group_axis(const annb_source *source, annb_source_axis *
   if (!axis->index && has(axis->object, "_index")) axis->index = strdup("_index");
   if (!axis->index && has(axis->object, "index")) axis->index = strdup("index");
   if (!axis->index || !*axis->index)
-    return annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "has no names: no attribute '_index' and no dataset '_index' or 'index'");
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name,
+                        "has no names: no attribute '_index' and no dataset '_index' or 'index'");
   return index_length(source, axis, err);
 }
 
@@ -131,7 +135,8 @@ static annb_status open_axis(const annb_source *source, annb_source_axis *axis, 
 }
 
 annb_status annb_source_open(annb_source *source, const char *path, uint64_t memory, annb_error *err) {
-  *source = (annb_source){.path = strdup(path), .file = -1, .memory = memory, .obs = {.name = "obs", .object = -1}, .var = {.name = "var", .object = -1}};
+  *source = (annb_source){
+      .path = strdup(path), .file = -1, .memory = memory, .obs = {.name = "obs", .object = -1}, .var = {.name = "var", .object = -1}};
   annb_status s = source->path ? annb_h5_open(path, &source->file, err) : annb_fail_memory(err);
   if (!s) s = refuse(source, err);
   if (!s && !has(source->file, "X") && !has(source->file, "obs") && !has(source->file, "var"))

@@ -8,7 +8,7 @@ typedef struct annb_source_axis {
   const char *name; /* "obs" or "var" */
   hid_t object;     /* a group, or a compound dataset */
   bool compound;
-  char *index;      /* the child or field that holds the names */
+  char *index; /* the child or field that holds the names */
   uint64_t length;
 } annb_source_axis;
 
@@ -30,7 +30,7 @@ typedef struct annb_source_matrix {
   annb_dtype dtype;
   hid_t memory_type; /* to read the values with: their bits, little-endian */
   uint64_t n_rows, n_cols;
-  uint64_t nnz;     /* the last row or column pointer; 0 for dense */
+  uint64_t nnz; /* the last row or column pointer; 0 for dense */
   bool float_pointers;
   annb_values data, indices, indptr; /* dense: data alone */
 } annb_source_matrix;

@@ -32,7 +32,8 @@ static annb_status resolve(annb_source_matrix *m, hid_t file, annb_error *err) {
     if (H5Lget_info(file, m->path, &info, H5P_DEFAULT) < 0) break;
     if (info.type == H5L_TYPE_HARD) return ANNB_OK;
     if (info.type != H5L_TYPE_SOFT)
-      return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "is a link to another file: copy its object into this file, or pack that one");
+      return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path,
+                          "is a link to another file: copy its object into this file, or pack that one");
     char *target = link_target(file, m->path, info.u.val_size);
     if (!target) return annb_fail_memory(err);
     free(m->path);
@@ -48,7 +49,8 @@ static annb_status check_own(const annb_source_matrix *m, hid_t file, hid_t pare
   if (H5Oget_info(file, &here) >= 0 && H5Oget_info_by_name(parent, name, &there, H5P_DEFAULT) >= 0 && here.fileno == there.fileno &&
       H5Lget_info(parent, name, &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD)
     return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "%s is reached by a link or lies in another file, which is not packed: copy it into place", name);
+  return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path,
+                      "%s is reached by a link or lies in another file, which is not packed: copy it into place", name);
 }
 
 /* ---- values ---- */
@@ -59,22 +61,27 @@ static annb_status check_values(annb_source_matrix *m, annb_error *err) {
   static const struct {
     H5T_class_t class;
     const char *name;
-  } names[] = {{H5T_INTEGER, "an integer of unusual width"}, {H5T_FLOAT, "a float that is not IEEE of 16, 32 or 64 bits"},
-               {H5T_STRING, "a string"},                     {H5T_COMPOUND, "a compound or complex type"},
-               {H5T_ENUM, "an enumeration"},                 {H5T_ARRAY, "an array type"},
-               {H5T_VLEN, "a ragged type"},                  {H5T_REFERENCE, "a reference"}};
+  } names[] = {{H5T_INTEGER, "an integer of unusual width"},
+               {H5T_FLOAT, "a float that is not IEEE of 16, 32 or 64 bits"},
+               {H5T_STRING, "a string"},
+               {H5T_COMPOUND, "a compound or complex type"},
+               {H5T_ENUM, "an enumeration"},
+               {H5T_ARRAY, "an array type"},
+               {H5T_VLEN, "a ragged type"},
+               {H5T_REFERENCE, "a reference"}};
   const char *name = "an unusual type";
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (names[i].class == H5Tget_class(type)) name = names[i].name;
-  return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->data.object, "has values of %s (%zu bytes each), which cannot be packed: convert it to a plain number type",
-                      name, H5Tget_size(type));
+  return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->data.object,
+                      "has values of %s (%zu bytes each), which cannot be packed: convert it to a plain number type", name,
+                      H5Tget_size(type));
 }
 
 static annb_status check_shape(const annb_source_matrix *m, const annb_source *source, annb_error *err) {
   const uint64_t n_obs = source->obs.length, n_vars = source->var.length;
   if (m->n_rows == n_obs && m->n_cols == n_vars) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has the shape %llu × %llu, but obs has %llu rows and var %llu", (unsigned long long)m->n_rows,
-                      (unsigned long long)m->n_cols, (unsigned long long)n_obs, (unsigned long long)n_vars);
+  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has the shape %llu × %llu, but obs has %llu rows and var %llu",
+                      (unsigned long long)m->n_rows, (unsigned long long)m->n_cols, (unsigned long long)n_obs, (unsigned long long)n_vars);
 }
 
 static annb_status open_dense(annb_source_matrix *m, const annb_source *source, hid_t *object, annb_error *err) {
@@ -83,8 +90,8 @@ static annb_status open_dense(annb_source_matrix *m, const annb_source *source, 
   annb_status s = annb_values_open(&m->data, m->file, source->file, m->path, NULL, m->path, source->memory, err);
   if (s) return s;
   if (m->data.rank != 2)
-    return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "has %d dimension%s, not 2: write the file again with a recent anndata", m->data.rank,
-                        m->data.rank == 1 ? "" : "s");
+    return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "has %d dimension%s, not 2: write the file again with a recent anndata",
+                        m->data.rank, m->data.rank == 1 ? "" : "s");
   m->n_rows = m->data.dims[0];
   m->n_cols = m->data.dims[1];
   s = check_shape(m, source, err);
@@ -93,7 +100,8 @@ static annb_status open_dense(annb_source_matrix *m, const annb_source *source, 
 
 /* ---- sparse ---- */
 
-static annb_status open_member(annb_source_matrix *m, const annb_source *source, hid_t group, const char *name, annb_values *v, annb_error *err) {
+static annb_status open_member(annb_source_matrix *m, const annb_source *source, hid_t group, const char *name, annb_values *v,
+                               annb_error *err) {
   char object[600];
   snprintf(object, sizeof object, "%.500s/%s", m->path, name);
   annb_status s = annb_values_open(v, m->file, group, name, NULL, object, source->memory, err);
@@ -115,16 +123,16 @@ static annb_status check_lengths(annb_source_matrix *m, annb_error *err) {
   const char *axis = m->form == ANNB_CSR ? "rows" : "columns";
   uint64_t major = m->form == ANNB_CSR ? m->n_rows : m->n_cols;
   if (m->indptr.n != major + 1)
-    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "has %llu entries; a matrix of %llu %s needs %llu", (unsigned long long)m->indptr.n,
-                        (unsigned long long)major, axis, (unsigned long long)(major + 1));
+    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "has %llu entries; a matrix of %llu %s needs %llu",
+                        (unsigned long long)m->indptr.n, (unsigned long long)major, axis, (unsigned long long)(major + 1));
   if (m->data.n != m->indices.n)
     return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has %llu values in data but %llu in indices", (unsigned long long)m->data.n,
                         (unsigned long long)m->indices.n);
   annb_status s = annb_values_read_pointers(&m->indptr, major, 1, &m->nnz, err);
   if (s) return s;
   if (m->nnz > m->data.n)
-    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "ends at element %llu, but data and indices have %llu", (unsigned long long)m->nnz,
-                        (unsigned long long)m->data.n);
+    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "ends at element %llu, but data and indices have %llu",
+                        (unsigned long long)m->nnz, (unsigned long long)m->data.n);
   if (m->nnz > ANNB_MAX_NNZ) return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "has more than 2^48 elements");
   return ANNB_OK;
 }
@@ -137,7 +145,8 @@ static annb_status read_form(annb_source_matrix *m, hid_t group, annb_error *err
   else if (legacy && !strcmp(legacy, "csr")) m->form = ANNB_CSR;
   else if (legacy && !strcmp(legacy, "csc")) m->form = ANNB_CSC;
   else if (encoding || legacy)
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "is of the kind '%s', which cannot be packed: make it a sparse or dense matrix", encoding ? encoding : legacy);
+    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path,
+                     "is of the kind '%s', which cannot be packed: make it a sparse or dense matrix", encoding ? encoding : legacy);
   else s = annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "is a group without the attribute 'encoding-type' or 'h5sparse_format'");
   free(encoding);
   free(legacy);
@@ -174,7 +183,8 @@ static bool is_null(hid_t object) {
 }
 
 annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *source, const char *name, annb_error *err) {
-  *m = (annb_source_matrix){.file = source->path, .memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE};
+  *m = (annb_source_matrix){
+      .file = source->path, .memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE};
   size_t length = strlen(name);
   m->path = malloc(length + 2);
   if (!m->path) return annb_fail_memory(err);

@@ -15,9 +15,9 @@ enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, HEAD = 8, MAX_FAN_IN = 512 };
 #define WANTED_BLOCK (UINT64_C(64) << 10)
 
 typedef struct run {
-  uint64_t offset, n;       /* in the spool file; elements not yet read into the block */
-  uint8_t *block;           /* the next elements */
-  uint64_t at, have;        /* in the block */
+  uint64_t offset, n; /* in the spool file; elements not yet read into the block */
+  uint8_t *block;     /* the next elements */
+  uint64_t at, have;  /* in the block */
 } run;
 
 struct annb_transpose {
@@ -146,7 +146,8 @@ static annb_status spool(annb_transpose *t, annb_error *err) {
   return s;
 }
 
-annb_status annb_transpose_push(annb_transpose *t, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const void *values, annb_error *err) {
+annb_status annb_transpose_push(annb_transpose *t, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const void *values,
+                                annb_error *err) {
   if (t->pulling) return annb_fail(err, ANNB_EINVAL, NULL, "elements were pushed after the first group was taken");
   const uint8_t *value = values;
   for (uint64_t i = 0; i < n;) {
@@ -282,8 +283,8 @@ static annb_status start_pulling(annb_transpose *t, annb_error *err) {
 
 static annb_status grow_group(annb_transpose *t, uint64_t n, uint32_t key, annb_error *err) {
   if (n > 2 * t->memory / t->size)
-    return annb_fail(err, ANNB_ENOMEM, NULL, "row or column %lu has more than %llu elements, which do not fit the memory cap: raise it", (unsigned long)key,
-                     (unsigned long long)(2 * t->memory / t->size));
+    return annb_fail(err, ANNB_ENOMEM, NULL, "row or column %lu has more than %llu elements, which do not fit the memory cap: raise it",
+                     (unsigned long)key, (unsigned long long)(2 * t->memory / t->size));
   uint64_t room = t->group_room ? t->group_room : 1024;
   while (room < n) room *= 2;
   uint32_t *payloads = realloc(t->payloads, room * sizeof *payloads);
@@ -324,7 +325,8 @@ static annb_status gather_run(annb_transpose *t, run *r, uint32_t key, annb_erro
   }
 }
 
-annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values, annb_error *err) {
+annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values,
+                                annb_error *err) {
   annb_status s = t->pulling ? ANNB_OK : start_pulling(t, err);
   if (s) return s;
   t->group_n = 0;

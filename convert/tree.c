@@ -1,3 +1,4 @@
+#include "files.h"
 #include "tree.h"
 
 #include "../store/error.h"
@@ -58,7 +59,8 @@ static annb_status add_node(annb_tree *tree, uint32_t parent, const char *name, 
 
 annb_status annb_tree_made(annb_tree *tree, const annb_place *place, const char *name, hid_t object, hid_t copy, bool merge, uint32_t *node,
                            annb_error *err) {
-  annb_status s = add_node(tree, place->node, name, object, copy, node, err);
+  annb_status s = annb_file_check(tree->out[tree->current], tree->out_name[tree->current], err);
+  if (!s) s = add_node(tree, place->node, name, object, copy, node, err);
   return s || merge ? s : annb_tree_attrs(tree, object, copy, *node, err);
 }
 

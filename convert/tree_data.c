@@ -11,6 +11,7 @@
 #define PIECE_BYTES (UINT64_C(4) << 20)
 #define PIECE_STRINGS (UINT64_C(1) << 14)
 #define MAX_REWRITTEN (UINT64_C(1) << 36) /* bytes that a virtual dataset may state */
+#define MAX_FILTER_VALUES 256             /* HDF5 refuses to be asked for more */
 #define TEMPORARY ANNB_RESERVED "type"
 
 /* ---- committed datatypes ---- */
@@ -79,14 +80,24 @@ static void copy_fill(hid_t from, hid_t type, hid_t to) {
   free(value);
 }
 
+/* Filters that give back exactly what they were given, whatever their settings. */
+static bool is_exact(H5Z_filter_t id) {
+  static const H5Z_filter_t exact[] = {H5Z_FILTER_DEFLATE, H5Z_FILTER_SHUFFLE, H5Z_FILTER_FLETCHER32, H5Z_FILTER_SZIP,
+                                       307 /* bzip2 */,    32000 /* lzf */,    32001 /* blosc */,     32004 /* lz4 */,
+                                       32008 /* bitshuffle */, 32015 /* zstd */};
+  for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+    if (exact[i] == id) return true;
+  return false;
+}
+
 /* Filters that are here and encode without loss. */
 static void copy_filters(hid_t from, hid_t to) {
   int n = H5Pget_nfilters(from);
   for (int i = 0; i < n; i++) {
-    unsigned flags, config = 0, ignored, values[1024];
-    size_t n_values = 1024;
+    unsigned flags, config = 0, ignored, values[MAX_FILTER_VALUES];
+    size_t n_values = MAX_FILTER_VALUES;
     H5Z_filter_t id = H5Pget_filter2(from, (unsigned)i, &flags, &n_values, values, 0, NULL, &ignored);
-    if (id <= 0 || id == H5Z_FILTER_SCALEOFFSET || n_values > 1024) continue;
+    if (!is_exact(id) || n_values > MAX_FILTER_VALUES) continue;
     if (H5Zfilter_avail(id) <= 0 || H5Zget_filter_info(id, &config) < 0 || !(config & H5Z_FILTER_CONFIG_ENCODE_ENABLED)) continue;
     H5Pset_filter(to, id, flags, n_values, values);
   }

@@ -2,6 +2,7 @@
 
 #include "../store/cursor.h"
 #include "../store/error.h"
+#include "virtual.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +35,11 @@ static annb_status check_filters(const annb_values *v, hid_t creation, annb_erro
     H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &n_values, NULL, sizeof name, name, &config);
     if (H5Zfilter_avail(filter) > 0) continue;
     H5Eclear2(H5E_DEFAULT);
-    return annb_h5_fail(err, ANNB_EUNSUPPORTED, v->file, v->object,
-                        "is compressed with the HDF5 filter %s (number %d), which is not available here: \"pip install hdf5plugin\" and set "
-                        "HDF5_PLUGIN_PATH to its plugins folder, or write the file again with gzip",
-                        filter_name(filter, name), (int)filter);
+    return annb_h5_fail(
+        err, ANNB_EUNSUPPORTED, v->file, v->object,
+        "is compressed with the HDF5 filter %s (number %d), which is not available here: \"pip install hdf5plugin\" and set "
+        "HDF5_PLUGIN_PATH to its plugins folder, or write the file again with gzip",
+        filter_name(filter, name), (int)filter);
   }
   return ANNB_OK;
 }
@@ -59,8 +61,9 @@ static uint64_t chunk_bytes(const annb_values *v, hid_t creation, bool *filtered
 
 static annb_status check_chunk(const annb_values *v, uint64_t bytes, uint64_t memory, annb_error *err) {
   if (bytes <= memory / 4) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_ENOMEM, v->file, v->object, "has compressed chunks of %llu bytes; give at least %llu MiB of memory to read it",
-                      (unsigned long long)bytes, (unsigned long long)(4 * (bytes >> 20) + 4));
+  return annb_h5_fail(err, ANNB_ENOMEM, v->file, v->object,
+                      "has compressed chunks of %llu bytes; give at least %llu MiB of memory to read it", (unsigned long long)bytes,
+                      (unsigned long long)(4 * (bytes >> 20) + 4));
 }
 
 static annb_status select_field(annb_values *v, const char *field, annb_error *err) {
@@ -85,6 +88,7 @@ annb_status annb_values_adopt(annb_values *v, const char *file, hid_t dataset, c
   if (!s) s = select_field(v, field, err);
   hid_t creation = s ? -1 : H5Dget_create_plist(dataset);
   if (!s) s = check_filters(v, creation, err);
+  if (!s) s = annb_virtual_check(dataset, file, object, creation, err);
   uint64_t bytes = s ? 0 : chunk_bytes(v, creation, &filtered);
   if (!s && filtered) s = check_chunk(v, bytes, memory, err);
   annb_h5_close(&creation);
@@ -112,7 +116,8 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   bool known = H5Oget_info_by_name(parent, name, &info, H5P_DEFAULT) >= 0;
   if (known && info.type != H5O_TYPE_DATASET) return annb_h5_fail(err, ANNB_EINPUT, file, object, "is not a dataset");
   hid_t dataset = known ? H5Dopen2(parent, name, H5P_DEFAULT) : -1;
-  if (dataset < 0) return annb_h5_fail(err, ANNB_EINPUT, file, object, "cannot be opened: it is damaged, or was written by a newer HDF5 than this one");
+  if (dataset < 0)
+    return annb_h5_fail(err, ANNB_EINPUT, file, object, "cannot be opened: it is damaged, or was written by a newer HDF5 than this one");
   annb_status s = annb_values_adopt(v, file, dataset, field, object, memory, err);
   if (s) return s;
   bool filtered;
@@ -152,7 +157,8 @@ static hid_t field_type(const annb_values *v, hid_t memory_type) {
   return type;
 }
 
-static herr_t read_selection(const annb_values *v, hid_t memory_type, hid_t transfer, const hsize_t *start, const hsize_t *count, void *out) {
+static herr_t read_selection(const annb_values *v, hid_t memory_type, hid_t transfer, const hsize_t *start, const hsize_t *count,
+                             void *out) {
   hid_t type = v->field ? field_type(v, memory_type) : memory_type, space = H5S_ALL, memory = H5S_ALL;
   herr_t r = 0;
   if (v->rank > 0) {
@@ -178,8 +184,8 @@ static annb_status check_rows(const annb_values *v, uint64_t first, uint64_t n, 
 }
 
 static annb_status read_failed(const annb_values *v, uint64_t first, uint64_t n, annb_error *err) {
-  return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "values %llu to %llu cannot be read: the file is damaged or incomplete", (unsigned long long)first,
-                      (unsigned long long)(first + n - 1));
+  return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "values %llu to %llu cannot be read: the file is damaged or incomplete",
+                      (unsigned long long)first, (unsigned long long)(first + n - 1));
 }
 
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err) {
@@ -191,8 +197,8 @@ annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t f
   return read_selection(v, memory_type, H5P_DEFAULT, start, count, out) < 0 ? read_failed(v, first, n, err) : ANNB_OK;
 }
 
-annb_status annb_values_read_box(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols, void *out,
-                                 annb_error *err) {
+annb_status annb_values_read_box(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols,
+                                 void *out, annb_error *err) {
   hsize_t start[2] = {first, first_col}, count[2] = {n, n_cols};
   annb_status s = check_rows(v, first, n, err);
   if (s || n == 0 || n_cols == 0) return s;
@@ -206,11 +212,11 @@ hid_t annb_values_integer_type(hid_t type) {
 }
 
 /* In place, from the end: a wide value never overwrites narrow ones that are still to come. */
-#define WIDEN(type)                                       \
-  for (uint64_t i = n; i-- > 0;) {                        \
-    type x;                                               \
-    memcpy(&x, (const char *)out + i * sizeof x, sizeof x); \
-    out[i] = (int64_t)x;                                  \
+#define WIDEN(type)                                                                                                                        \
+  for (uint64_t i = n; i-- > 0;) {                                                                                                         \
+    type x;                                                                                                                                \
+    memcpy(&x, (const char *)out + i * sizeof x, sizeof x);                                                                                \
+    out[i] = (int64_t)x;                                                                                                                   \
   }
 
 static void widen(int64_t *out, uint64_t n, size_t size, bool is_signed) {
@@ -236,17 +242,20 @@ annb_status annb_values_read_i64(const annb_values *v, uint64_t first, uint64_t 
 
 annb_status annb_values_read_pointers(const annb_values *v, uint64_t first, uint64_t n, uint64_t *out, annb_error *err) {
   bool is_float = H5Tget_class(v->type) == H5T_FLOAT;
-  annb_status s = is_float ? annb_values_read(v, H5T_NATIVE_DOUBLE, first, n, out, err) : annb_values_read_i64(v, first, n, (int64_t *)out, err);
+  annb_status s =
+      is_float ? annb_values_read(v, H5T_NATIVE_DOUBLE, first, n, out, err) : annb_values_read_i64(v, first, n, (int64_t *)out, err);
   for (uint64_t i = 0; i < n && !s; i++) {
     if (is_float) {
       double x;
       memcpy(&x, &out[i], sizeof x);
       if (!(x >= 0 && x <= 9007199254740992.0) || x != (double)(uint64_t)x)
-        s = annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "entry %llu is %g, which is no row pointer", (unsigned long long)(first + i), x);
+        s = annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "entry %llu is %g, which is no row pointer", (unsigned long long)(first + i),
+                         x);
       else out[i] = (uint64_t)x;
     } else if ((int64_t)out[i] < 0) {
-      s = annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "entry %llu is negative (%lld): a 32-bit overflow of the program that wrote it?",
-                       (unsigned long long)(first + i), (long long)out[i]);
+      s = annb_h5_fail(err, ANNB_EINPUT, v->file, v->object,
+                       "entry %llu is negative (%lld): a 32-bit overflow of the program that wrote it?", (unsigned long long)(first + i),
+                       (long long)out[i]);
     }
   }
   return s;
@@ -283,7 +292,8 @@ static void arena_free(void *p, void *info) {
 static annb_status grow_arena(const annb_values *v, arena *a, uint64_t memory, uint64_t row, annb_error *err) {
   uint64_t size = a->size ? 4 * (uint64_t)a->size : STRING_BYTES;
   if (a->size && size > memory / 2)
-    return annb_h5_fail(err, ANNB_ENOMEM, v->file, v->object, "the string in row %llu is longer than memory allows: raise the memory cap", (unsigned long long)row);
+    return annb_h5_fail(err, ANNB_ENOMEM, v->file, v->object, "the string in row %llu is longer than memory allows: raise the memory cap",
+                        (unsigned long long)row);
   free(a->base);
   a->base = malloc(size);
   a->size = a->base ? size : 0;
@@ -291,8 +301,8 @@ static annb_status grow_arena(const annb_values *v, arena *a, uint64_t memory, u
 }
 
 /* The strings of rows [first, first + n) into `out`, or as few as fit the arena: *n says how many. */
-static annb_status read_piece(const annb_values *v, hid_t memory_type, hid_t transfer, arena *a, uint64_t memory, uint64_t first, uint64_t *n,
-                              char **out, annb_error *err) {
+static annb_status read_piece(const annb_values *v, hid_t memory_type, hid_t transfer, arena *a, uint64_t memory, uint64_t first,
+                              uint64_t *n, char **out, annb_error *err) {
   for (;;) {
     hsize_t start[32] = {first}, count[32] = {*n};
     a->used = 0;
@@ -345,7 +355,8 @@ static annb_status fixed_strings(const annb_values *v, uint64_t memory, annb_str
   uint64_t size = H5Tget_size(v->type), rows = size < STRING_BYTES ? STRING_BYTES / size : 1;
   H5T_str_t padding = H5Tget_strpad(v->type);
   if (size > memory / 2)
-    return annb_h5_fail(err, ANNB_ENOMEM, v->file, v->object, "has strings of %llu bytes each: raise the memory cap", (unsigned long long)size);
+    return annb_h5_fail(err, ANNB_ENOMEM, v->file, v->object, "has strings of %llu bytes each: raise the memory cap",
+                        (unsigned long long)size);
   if (rows > v->n) rows = v->n ? v->n : 1;
   char *buffer = malloc(rows * size);
   annb_status s = buffer ? ANNB_OK : annb_fail_memory(err);
@@ -359,6 +370,7 @@ static annb_status fixed_strings(const annb_values *v, uint64_t memory, annb_str
 }
 
 annb_status annb_values_strings(const annb_values *v, uint64_t memory, annb_string_fn each, void *user, annb_error *err) {
-  if (H5Tget_class(v->type) != H5T_STRING || v->rank > 1) return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "is not a list of strings");
+  if (H5Tget_class(v->type) != H5T_STRING || v->rank > 1)
+    return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "is not a list of strings");
   return H5Tis_variable_str(v->type) > 0 ? variable_strings(v, memory, each, user, err) : fixed_strings(v, memory, each, user, err);
 }

@@ -9,10 +9,10 @@ typedef struct annb_values {
   char *object;     /* for messages: "/obs/louvain" */
   char *field;      /* of a compound dataset, or NULL */
   hid_t dataset;
-  hid_t type;       /* of one value, in the file */
+  hid_t type; /* of one value, in the file */
   int rank;
   hsize_t dims[32];
-  uint64_t n;       /* dims[0]; 1 for a scalar */
+  uint64_t n; /* dims[0]; 1 for a scalar */
 } annb_values;
 
 /* Open the dataset `name` under `parent`, or its field. Everything that reading needs is checked here: it is a dataset, not empty of
@@ -31,8 +31,8 @@ void annb_values_chunk(const annb_values *v, uint64_t *height, uint64_t *width);
 /* Rows [first, first + n), converted to `memory_type`. */
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err);
 /* Rows [first, first + n) × columns [first_col, first_col + n_cols) of a dataset of rank 2. */
-annb_status annb_values_read_box(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols, void *out,
-                                 annb_error *err);
+annb_status annb_values_read_box(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols,
+                                 void *out, annb_error *err);
 /* Integers of any width, widened. Unsigned values past INT64_MAX become INT64_MAX, which no range check lets pass. */
 annb_status annb_values_read_i64(const annb_values *v, uint64_t first, uint64_t n, int64_t *out, annb_error *err);
 /* Row pointers: integers, or floats that are whole. Negative or fractional: ANNB_EINPUT. */

@@ -77,8 +77,8 @@ annb_delivery annb_deliver_csr(const annb_row_shape *shape, const uint8_t *recor
 /* Marks of the row by delivered id, in memory that is zero before and after. NULL when memory is short. */
 static uint8_t *mark(const opened *o, const annb_gene_table *table, uint32_t *highest, annb_scratch *scratch) {
   bool fresh = !scratch->data[SLOT_MARKS];
-  uint8_t *by_id = annb_scratch_get(scratch, SLOT_MARKS, MAX_IDS);
-  if (by_id && fresh) memset(by_id, 0, MAX_IDS);
+  uint8_t *by_id = annb_scratch_get(scratch, SLOT_MARKS, MAX_IDS + TABLE_ROOM);
+  if (by_id && fresh) memset(by_id, 0, MAX_IDS + TABLE_ROOM);
   uint8_t *marks = annb_scratch_get(scratch, SLOT_VALUES, (size_t)o->row.n + ANNB_KERNEL_SLACK);
   if (!by_id || !marks) return NULL;
   *highest = o->kernel->narrow(o->row.codes16, o->row.n, marks);

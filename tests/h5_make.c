@@ -57,8 +57,8 @@ void h5_make_names(hid_t object, const char *name, size_t n, const char *const *
   H5Tclose(type);
 }
 
-void h5_make_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims, hid_t memory, const void *data, const hsize_t *chunk,
-                   int gzip) {
+void h5_make_array(hid_t parent, const char *name, hid_t type, int rank, const hsize_t *dims, hid_t memory, const void *data,
+                   const hsize_t *chunk, int gzip) {
   hid_t creation = id(H5Pcreate(H5P_DATASET_CREATE)), space = id(rank ? H5Screate_simple(rank, dims, NULL) : H5Screate(H5S_SCALAR));
   if (chunk) need(H5Pset_chunk(creation, rank, chunk));
   if (chunk && gzip) need(H5Pset_deflate(creation, (unsigned)gzip));
@@ -97,8 +97,8 @@ hid_t h5_make_frame(hid_t file, const char *name, size_t n, size_t n_columns, co
   return group;
 }
 
-void h5_make_sparse(hid_t file, const char *path, const char *encoding, uint64_t n_rows, uint64_t n_cols, const int64_t *indptr, size_t n_indptr,
-                    const int32_t *indices, const float *values, size_t n) {
+void h5_make_sparse(hid_t file, const char *path, const char *encoding, uint64_t n_rows, uint64_t n_cols, const int64_t *indptr,
+                    size_t n_indptr, const int32_t *indices, const float *values, size_t n) {
   const uint64_t shape[2] = {n_rows, n_cols};
   hid_t group = h5_make_group(file, path);
   h5_make_text(group, "encoding-type", encoding);

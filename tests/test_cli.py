@@ -455,20 +455,32 @@ def test_interrupted_export_leaves_nothing(big, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A filesystem of half a megabyte."""
+    """A filesystem of its own, and a function that sets its size."""
     path = tmp_path / "disk"
     path.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", path], capture_output=True).returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("cannot mount a small filesystem here")
-    yield path
+    yield path, lambda size: subprocess.run(["mount", "-o", f"remount,size={size}", path], check=True)
     subprocess.run(["umount", path], check=True)
 
 
 def test_full_disk(small_disk, store):
-    message = refused(run("pack", EXAMPLE, "-o", small_disk / "s"), "disk/s")
-    assert "space" in message and os.listdir(small_disk) == []
-    refused(run("export", store, "-o", small_disk / "out.h5ad"), "out.h5ad")
-    assert os.listdir(small_disk) == []
+    """Wherever the room ends: a clear message, and nothing left."""
+    disk, resize = small_disk
+    done = {"pack": 0, "export": 0}
+    for size in range(64 << 10, 5 << 20, 211 << 10):
+        resize(size)
+        for command, args in (("pack", [EXAMPLE, "-o", disk / "s"]), ("export", [store, "-o", disk / "out.h5ad"])):
+            result = run(command, *args)
+            if result.code == 0:
+                done[command] += 1
+                shutil.rmtree(disk / "s", ignore_errors=True)
+                (disk / "out.h5ad").unlink(missing_ok=True)
+            else:
+                assert "No space left on device" in refused(result, "disk/")
+            assert os.listdir(disk) == [], str(result)
+    assert all(2 < n < 22 for n in done.values()), done
 
 
 @pytest.mark.parametrize("args", [["info"], ["info", "--json"], ["head"], ["verify"], ["verify", "--json"]])

@@ -328,27 +328,30 @@ END_TEST
 /* ---- capacity ---- */
 
 static void fetch_guarded(const annb_store *store, const maker_csr *x, const uint64_t *rows, size_t n, const annb_fetch_options *o,
-                          uint64_t total) {
+                          uint64_t total, uint64_t extra) {
   size_t index_size = o->index64 ? 8 : 4, value_size = annb_dtype_size(o->dtype);
-  batch b = {(int64_t *)(void *)maker_guarded((n + 1) * 8), maker_guarded(total * index_size), maker_guarded(total * value_size)};
+  uint64_t capacity = total + extra;
+  batch b = {(int64_t *)(void *)maker_guarded((n + 1) * 8), maker_guarded(capacity * index_size), maker_guarded(capacity * value_size)};
   uint8_t *indices = b.indices, *values = b.values;
   FAILS(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, total - 1, &err), ANNB_ECAPACITY);
   ck_assert(maker_all(indices, total * index_size, 0xA5));
   ck_assert(maker_all(values, total * value_size, 0xA5));
-  OK(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, total, &err));
+  OK(annb_fetch_csr(store, context, 0, rows, n, o, b.indptr, indices, values, capacity, &err));
   check_batch(&b, x, rows, n, o);
 }
 
+/* Room for just the elements, or for a part of what a decoder likes to have past them. */
 START_TEST(capacity_is_exact) {
+  static const uint64_t extras[] = {0, 1, 60, 127};
   static const annb_dtype dtypes[] = {ANNB_F32, ANNB_F64, ANNB_U8, ANNB_F16};
   maker_csr x = maker_random(5, 20, 500, 200, ANNB_F32, MAKER_SHUFFLED);
   annb_store *store = simple(&x, 8, 4);
   uint64_t rows[80], total;
   size_t n = maker_awkward_rows(20, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &total, &err));
-  for (int k = 0; k < 16; k++) {
+  for (int k = 0; k < 64; k++) {
     annb_fetch_options o = {.dtype = dtypes[k % 4], .index64 = k & 4, .sort_indices = k & 8};
-    fetch_guarded(store, &x, rows, n, &o, total);
+    fetch_guarded(store, &x, rows, n, &o, total, extras[k / 16]);
   }
   annb_store_close(store);
   maker_free(&x);

@@ -266,7 +266,7 @@ START_TEST(marks_agree) {
   enum { N_IDS = 64 * 20 };
   static uint16_t table[N_IDS + 64], ids[N_IDS + 256];
   static uint8_t marks[N_IDS + 256];
-  _Alignas(64) static uint8_t a[N_IDS], b[N_IDS];
+  _Alignas(64) static uint8_t a[N_IDS + 1], b[N_IDS + 1];
   static uint32_t values[256], ids_a[N_IDS + 256], ids_b[N_IDS + 256];
   static float out_a[N_IDS + 256], out_b[N_IDS + 256];
   for (uint32_t i = 0; i < 256; i++) values[i] = (uint32_t)help_random(&state);

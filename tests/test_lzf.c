@@ -77,7 +77,8 @@ START_TEST(test_filter) {
   const unsigned stated[] = {4, 261, 12000};
   int32_t in[20000], out[20000];
   for (int i = 0; i < 20000; i++) in[i] = i / 7;
-  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), creation = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, dims, NULL);
+  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), creation = H5Pcreate(H5P_DATASET_CREATE),
+        space = H5Screate_simple(1, dims, NULL);
   H5Pset_chunk(creation, 1, chunk);
   ck_assert_int_ge(H5Pset_filter(creation, 32000, H5Z_FLAG_OPTIONAL, 3, stated), 0);
   hid_t dataset = H5Dcreate2(file, "x", H5T_STD_I32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);

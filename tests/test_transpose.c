@@ -61,7 +61,8 @@ static void check_all(annb_transpose *t, const element *sorted, uint64_t n, uint
     for (uint64_t i = 0; i < got; i++, at++) {
       uint8_t want[8];
       value_of(sorted[at].order, want, value_size);
-      if (at >= n || sorted[at].key != key || sorted[at].payload != payloads[i] || memcmp(want, (const uint8_t *)values + i * value_size, value_size))
+      if (at >= n || sorted[at].key != key || sorted[at].payload != payloads[i] ||
+          memcmp(want, (const uint8_t *)values + i * value_size, value_size))
         ck_abort_msg("element %llu of key %lu is wrong", (unsigned long long)at, (unsigned long)key);
     }
     if (at < n && sorted[at].key <= key) ck_abort_msg("key %lu lacks elements", (unsigned long)key);

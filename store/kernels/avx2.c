@@ -323,7 +323,7 @@ AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, co
 
 /* The lowest set bit of a word as an element; without one, something that the next element overwrites. */
 INLINE uint64_t emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id, uint8_t *out_value) {
-  uint32_t place = (uint32_t)_tzcnt_u64(word) & 63;
+  uint32_t place = (uint32_t)_tzcnt_u64(word); /* 64 when there is none */
   *out_id = first + place;
   memcpy(out_value, &values[marks[place]], 4);
   return _blsr_u64(word);
