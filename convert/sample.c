@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 65536, WINDOWS = 64, MOST_COLUMNS = 256 };
+enum { PIECE = 65536, WINDOWS = 64, MOST_COLUMNS = 4096 };
 #define MOST_ELEMENTS (UINT64_C(1) << 21)
 #define MOST_DENSE (UINT64_C(1) << 22)   /* values looked at in a dense matrix */
 #define DENSE_ROOM (UINT64_C(1) << 18)   /* of them at once */
@@ -41,7 +41,7 @@ static annb_status add_elements(const annb_source_matrix *m, annb_sample *sample
   return s;
 }
 
-/* ---- rows of CSR ---- */
+/* ---- neighbouring rows of CSR, or columns of CSC: "rows" here ---- */
 
 /* Marks of rows are set for elements [from, from + n), which are in the sample from `at` on. */
 static void mark_rows(annb_sample *sample, uint64_t at, const uint64_t *p, uint64_t rows, uint64_t n) {
@@ -70,15 +70,16 @@ static annb_status add_rows(const annb_source_matrix *m, annb_sample *sample, ui
   return s;
 }
 
-annb_status annb_sample_rows(const annb_source_matrix *m, annb_sample *out, annb_error *err) {
-  annb_status s = begin(out, m->nnz, err);
+/* Windows of rows, all rows when the elements are few. */
+static annb_status add_windows(const annb_source_matrix *m, annb_sample *out, annb_error *err) {
+  annb_status s = ANNB_OK;
   uint64_t *p = malloc((PIECE + 1) * sizeof *p);
   int64_t *buffer = malloc(PIECE * sizeof *buffer);
   if (!s && (!p || !buffer)) s = annb_fail_memory(err);
-  uint64_t windows = m->nnz <= MOST_ELEMENTS ? 1 : m->n_rows < WINDOWS ? m->n_rows : WINDOWS;
+  uint64_t rows = m->indptr.n - 1, windows = m->nnz <= MOST_ELEMENTS ? 1 : rows < WINDOWS ? rows : WINDOWS;
   for (uint64_t w = 0; w < windows && !s; w++) {
-    uint64_t first = m->n_rows / windows * w + m->n_rows % windows * w / windows;
-    uint64_t end = m->n_rows / windows * (w + 1) + m->n_rows % windows * (w + 1) / windows;
+    uint64_t first = rows / windows * w + rows % windows * w / windows;
+    uint64_t end = rows / windows * (w + 1) + rows % windows * (w + 1) / windows;
     s = add_rows(m, out, first, end - first, MOST_ELEMENTS / windows, p, buffer, err);
   }
   free(p);
@@ -86,14 +87,20 @@ annb_status annb_sample_rows(const annb_source_matrix *m, annb_sample *out, annb
   return s;
 }
 
+annb_status annb_sample_rows(const annb_source_matrix *m, annb_sample *out, annb_error *err) {
+  annb_status s = begin(out, m->nnz, err);
+  return s ? s : add_windows(m, out, err);
+}
+
 /* ---- columns of CSC ---- */
 
 annb_status annb_sample_columns(const annb_source_matrix *m, const uint32_t *by_count, annb_sample *out, annb_error *err) {
   annb_status s = begin(out, m->nnz, err);
+  if (s || m->nnz <= MOST_ELEMENTS) return s ? s : add_windows(m, out, err);
   int64_t *buffer = malloc(PIECE * sizeof *buffer);
-  if (!s && !buffer) s = annb_fail_memory(err);
+  if (!buffer) return annb_fail_memory(err);
   for (uint64_t i = 0; i < m->n_cols && i < MOST_COLUMNS && !s; i++) {
-    uint64_t p[2], left = (m->nnz < MOST_ELEMENTS ? m->nnz : MOST_ELEMENTS) - out->n;
+    uint64_t p[2], left = MOST_ELEMENTS - out->n;
     s = annb_values_read_pointers(&m->indptr, by_count[i], 2, p, err);
     if (s || left == 0 || p[1] <= p[0] || p[1] > m->nnz) break;
     s = add_elements(m, out, p[0], p[1] - p[0] < left ? p[1] - p[0] : left, buffer, err);

@@ -18,7 +18,7 @@ static inline bool annb_sample_starts(const annb_sample *sample, uint64_t i) { r
 /* Windows of rows spread over a CSR matrix. Pointers and indices that are wrong are left out: reading all of it will report them. */
 annb_status annb_sample_rows(const annb_source_matrix *m, annb_sample *out, annb_error *err);
 
-/* The fullest columns of a CSC matrix, as `by_count` lists them. */
+/* The fullest columns of a CSC matrix, as `by_count` lists them: they tell most of an order of rows. All columns when they are few. */
 annb_status annb_sample_columns(const annb_source_matrix *m, const uint32_t *by_count, annb_sample *out, annb_error *err);
 
 /* Elements of each column: of all rows (CSC), of the sample (CSR), of rows spread over the matrix (dense). Counts end at UINT32_MAX. */
