@@ -24,11 +24,17 @@ void annb_differ(annb_comparison *c, const char *path, const char *format, ...) 
 /* ---- first pass: links and objects ---- */
 
 static const char *link_kind(H5L_type_t type) {
-  return type == H5L_TYPE_HARD ? "a hard link" : type == H5L_TYPE_SOFT ? "a soft link" : type == H5L_TYPE_EXTERNAL ? "an external link" : "a link of unknown kind";
+  return type == H5L_TYPE_HARD       ? "a hard link"
+         : type == H5L_TYPE_SOFT     ? "a soft link"
+         : type == H5L_TYPE_EXTERNAL ? "an external link"
+                                     : "a link of unknown kind";
 }
 
 static const char *object_kind(H5O_type_t type) {
-  return type == H5O_TYPE_GROUP ? "a group" : type == H5O_TYPE_DATASET ? "a dataset" : type == H5O_TYPE_NAMED_DATATYPE ? "a datatype" : "unknown";
+  return type == H5O_TYPE_GROUP            ? "a group"
+         : type == H5O_TYPE_DATASET        ? "a dataset"
+         : type == H5O_TYPE_NAMED_DATATYPE ? "a datatype"
+                                           : "unknown";
 }
 
 static annb_status add_pair(annb_comparison *c, const H5O_info_t info[2], const uint32_t parent[2], const char *name, annb_error *err) {
@@ -65,7 +71,8 @@ static annb_status pair_objects(annb_comparison *c, const hid_t group[2], const 
   }
   if (met[0] == ANNB_NONE && met[1] == ANNB_NONE) return add_pair(c, info, parent, name, err);
   int shared = met[0] == ANNB_NONE ? 1 : 0;
-  if (met[0] != ANNB_NONE && met[1] != ANNB_NONE && c->side[0].graph.nodes[met[0]].out == c->side[1].graph.nodes[met[1]].out) return ANNB_OK;
+  if (met[0] != ANNB_NONE && met[1] != ANNB_NONE && c->side[0].graph.nodes[met[0]].out == c->side[1].graph.nodes[met[1]].out)
+    return ANNB_OK;
   char *other = annb_graph_path(&c->side[shared].graph, met[shared], NULL);
   annb_differ(c, path, "is the same object as %s in the %s only", other ? other : "another", shared ? "second" : "first");
   free(other);

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const char *class_name(H5T_class_t class) {
-  static const char *const names[] = {"integer", "float", "time", "string", "bitfield", "opaque", "compound", "reference", "enum", "vlen", "array"};
+  static const char *const names[] = {"integer",  "float",     "time", "string", "bitfield", "opaque",
+                                      "compound", "reference", "enum", "vlen",   "array"};
   return class >= 0 && class < (int)(sizeof names / sizeof *names) ? names[class] : "unknown";
 }
 

@@ -36,8 +36,8 @@ static bool bytes_equal(element *e, const uint8_t *a, const uint8_t *b, size_t n
 
 static bool texts_equal(element *e, const char *a, const char *b) {
   if (a && b ? !strcmp(a, b) : a == b) return true;
-  snprintf(e->what, e->size, "%s%.60s%s against %s%.60s%s", a ? "\"" : "", a ? a : "no string", a ? "\"" : "", b ? "\"" : "", b ? b : "no string",
-           b ? "\"" : "");
+  snprintf(e->what, e->size, "%s%.60s%s against %s%.60s%s", a ? "\"" : "", a ? a : "no string", a ? "\"" : "", b ? "\"" : "",
+           b ? b : "no string", b ? "\"" : "");
   return false;
 }
 
@@ -163,8 +163,8 @@ static bool elements_equal(element *e, hid_t type, const uint8_t *a, const uint8
   return true;
 }
 
-annb_status annb_compare_elements(const annb_values *values, hid_t type, const void *a, const void *b, uint64_t n, bool *equal, uint64_t *at,
-                                  char *what, size_t size, annb_error *err) {
+annb_status annb_compare_elements(const annb_values *values, hid_t type, const void *a, const void *b, uint64_t n, bool *equal,
+                                  uint64_t *at, char *what, size_t size, annb_error *err) {
   element e = {values, what, size};
   (void)err;
   *what = 0;
@@ -247,8 +247,8 @@ static void position(const annb_pieces *pieces, uint64_t at, char *text, size_t 
   }
 }
 
-static annb_status compare_piece(annb_comparison *c, const char *path, const annb_pieces *pieces, hid_t a, hid_t b, hid_t memory, bool plain,
-                                 uint8_t *buffer, bool *equal, annb_error *err) {
+static annb_status compare_piece(annb_comparison *c, const char *path, const annb_pieces *pieces, hid_t a, hid_t b, hid_t memory,
+                                 bool plain, uint8_t *buffer, bool *equal, annb_error *err) {
   size_t size = H5Tget_size(memory);
   uint8_t *other = buffer + pieces->n * size;
   annb_status s = annb_pieces_read(pieces, a, c->side[0].name, path, memory, buffer, err);
@@ -302,8 +302,8 @@ annb_status annb_compare_datasets(annb_comparison *c, const char *path, hid_t a,
   return s;
 }
 
-static annb_status attr_values(annb_comparison *c, const char *path, const char *name, hid_t a, hid_t b, hid_t type, hid_t space, const hid_t object[2],
-                               annb_error *err) {
+static annb_status attr_values(annb_comparison *c, const char *path, const char *name, hid_t a, hid_t b, hid_t type, hid_t space,
+                               const hid_t object[2], annb_error *err) {
   hid_t memory = H5Tcopy(type);
   hssize_t n = H5Sget_simple_extent_npoints(space);
   uint64_t bytes = 0, at = 0;
@@ -332,7 +332,8 @@ static annb_status attr_values(annb_comparison *c, const char *path, const char 
 static annb_status compare_attr(annb_comparison *c, const char *path, const char *name, hid_t a, hid_t b, annb_error *err) {
   char of[300];
   hid_t object[2] = {a, b}, p = H5Aopen(a, name, H5P_DEFAULT), q = H5Aopen(b, name, H5P_DEFAULT);
-  hid_t x = p < 0 ? -1 : H5Aget_type(p), y = q < 0 ? -1 : H5Aget_type(q), s1 = p < 0 ? -1 : H5Aget_space(p), s2 = q < 0 ? -1 : H5Aget_space(q);
+  hid_t x = p < 0 ? -1 : H5Aget_type(p), y = q < 0 ? -1 : H5Aget_type(q), s1 = p < 0 ? -1 : H5Aget_space(p),
+        s2 = q < 0 ? -1 : H5Aget_space(q);
   annb_status s = ANNB_OK;
   snprintf(of, sizeof of, "attribute \"%.256s\": ", name);
   if (x < 0 || y < 0 || s1 < 0 || s2 < 0) {

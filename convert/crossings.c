@@ -93,7 +93,8 @@ static annb_status set_in(cursor *c, hid_t attr, hid_t dataset, annb_error *err)
   else if (!s) {
     s = annb_references(memory, value, (uint64_t)n, set_reference, c, err);
     if (!s && c->row != c->end) s = bad(c, err);
-    if (!s && (is_attr ? H5Awrite(attr, memory, value) : H5Dwrite(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value)) < 0) s = bad(c, err);
+    if (!s && (is_attr ? H5Awrite(attr, memory, value) : H5Dwrite(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value)) < 0)
+      s = bad(c, err);
     H5Dvlen_reclaim(memory, space, H5P_DEFAULT, value);
   }
   free(value);
@@ -137,7 +138,8 @@ annb_status annb_crossings_apply(hid_t restore, const char *name, hid_t out, con
   if (list < 0 || annb_h5_extent(list, dims, NULL) != 2 || dims[1] != COLUMNS || dims[0] > MAX_ROWS)
     s = annb_h5_fail(err, ANNB_ECORRUPT, name, LIST, "is not a list of references");
   else if (!(cells = calloc(COLUMNS * dims[0] + 1, sizeof *cells))) s = annb_fail_memory(err);
-  else if (H5Dread(list, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, cells) < 0) s = annb_h5_fail(err, ANNB_ECORRUPT, name, LIST, "cannot be read");
+  else if (H5Dread(list, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, cells) < 0)
+    s = annb_h5_fail(err, ANNB_ECORRUPT, name, LIST, "cannot be read");
   else {
     s = apply_all(restore, name, cells, dims[0], out, out_name, err);
     H5Dvlen_reclaim(type, space, H5P_DEFAULT, cells);

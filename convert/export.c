@@ -28,7 +28,8 @@ typedef struct export {
   annb_context *context;
   annb_merged merged;
   char *dir, *temp; /* of the output; the file being written in it */
-} export;
+}
+export;
 
 /* ---- before anything is written ---- */
 
@@ -166,7 +167,8 @@ static annb_status fill_all(export *e, annb_error *err) {
 static annb_status check_filled(const export *e, annb_error *err) {
   for (size_t i = 0; i < e->merged.n_empty; i++)
     if (!e->merged.empty[i].filled)
-      return annb_fail(err, ANNB_ECORRUPT, e->merged.restore_name, "has a shell (%s) that no matrix of the store fills", e->merged.empty[i].role);
+      return annb_fail(err, ANNB_ECORRUPT, e->merged.restore_name, "has a shell (%s) that no matrix of the store fills",
+                       e->merged.empty[i].role);
   return ANNB_OK;
 }
 
@@ -206,7 +208,8 @@ static annb_status run(export *e, annb_error *err) {
 }
 
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
-  if (!store || !*store || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
+  if (!store || !*store || !output || !*output)
+    return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
   export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();

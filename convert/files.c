@@ -96,7 +96,8 @@ annb_status annb_file_user_block(const char *from, const char *to, annb_error *e
   return s;
 }
 
-static annb_status write_attr(hid_t object, const char *name, hid_t type, hid_t space, const void *value, const char *file, annb_error *err) {
+static annb_status write_attr(hid_t object, const char *name, hid_t type, hid_t space, const void *value, const char *file,
+                              annb_error *err) {
   hid_t attr = type < 0 || space < 0 ? -1 : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
   herr_t r = attr < 0 ? -1 : H5Awrite(attr, type, value);
   annb_h5_close(&attr);

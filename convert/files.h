@@ -4,8 +4,8 @@
 
 #include "h5.h"
 
-/* Create `path`, which must not exist. With `like` ≥ 0 its root group keeps order as that of the open file `like`, and it has a user block of the
- * same size. Object headers are of the newest form that HDF5 1.8 reads, so that attributes of any size fit. */
+/* Create `path`, which must not exist. With `like` ≥ 0 its root group keeps order as that of the open file `like`, and it has a user
+ * block of the same size. Object headers are of the newest form that HDF5 1.8 reads, so that attributes of any size fit. */
 annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_error *err);
 
 /* Has all that was written to the open file (of annb_file_create) so far succeeded? HDF5 itself is not told of failures: see driver.h. */

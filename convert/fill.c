@@ -57,14 +57,15 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
   while (b->n_rows < asked && b->n + b->row_nnz[b->n_rows] <= b->room) b->n += b->row_nnz[b->n_rows++];
   if (!b->n_rows)
     return annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)b->rows[0],
-                         "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)b->rows[0], f->info.name,
-                         b->row_nnz[0]);
+                         "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)b->rows[0],
+                         f->info.name, b->row_nnz[0]);
   return fetch(f, err);
 }
 
 /* ---- targets ---- */
 
-annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data, annb_error *err) {
+annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data,
+                              annb_error *err) {
   if (target->dataset < 0 || !n) return ANNB_OK;
   return annb_h5_write_rows(target->dataset, f->fill->merged->out_name, target->path, target->memory, first, n, data, err);
 }
@@ -105,7 +106,8 @@ static annb_status open_target(annb_filling *f, const char *member, const char *
   if (!empty) return ANNB_OK;
   if (strcmp(empty->role, role)) return bad_shell(f, t->path, "the shell is of another kind than the matrix in the store", err);
   t->dataset = open_cached(f->fill->merged->out, t->path, f->fill->memory);
-  if (t->dataset < 0 || annb_h5_extent(t->dataset, dims, NULL) != rank) return bad_shell(f, t->path, "the shell cannot be opened or has another rank", err);
+  if (t->dataset < 0 || annb_h5_extent(t->dataset, dims, NULL) != rank)
+    return bad_shell(f, t->path, "the shell cannot be opened or has another rank", err);
   t->length = dims[0];
   t->tail = empty->tail;
   empty->filled = true;
@@ -118,7 +120,8 @@ static annb_status value_type(const annb_filling *f, annb_target *t, annb_error 
   hid_t type = H5Dget_type(t->dataset);
   bool known = type >= 0 && annb_h5_dtype(type, &dtype, &t->memory);
   annb_h5_close(&type);
-  return known && dtype == f->info.dtype ? ANNB_OK : bad_shell(f, t->path, "the shell is of another type than the matrix in the store", err);
+  return known && dtype == f->info.dtype ? ANNB_OK
+                                         : bad_shell(f, t->path, "the shell is of another type than the matrix in the store", err);
 }
 
 static annb_status index_type(const annb_filling *f, annb_target *t, hid_t memory, annb_error *err) {
@@ -180,14 +183,16 @@ annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
   if (!s && !f->info.n_rows) s = annb_target_write(f, &f->indptr, 0, 1, &zero, err);
   for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
     s = annb_batch_next(f, row, f->info.n_rows, err);
-    if (!s && f->batch.n > f->info.nnz - at) s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has more elements than stated", f->info.name);
+    if (!s && f->batch.n > f->info.nnz - at)
+      s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has more elements than stated", f->info.name);
     if (!s) s = annb_target_write(f, &f->data, at, f->batch.n, f->batch.values, err);
     if (!s) s = annb_target_write(f, &f->indices, at, f->batch.n, f->batch.indices, err);
     if (!s) s = write_pointers(f, at, pointers, err);
     at += f->batch.n;
     if (!s) s = annb_fill_progress(f, row + f->batch.n_rows, err);
   }
-  if (!s && at != f->info.nnz) s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
+  if (!s && at != f->info.nnz)
+    s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
   free(pointers);
   return s;
 }

@@ -13,7 +13,7 @@ typedef struct annb_fill {
   const annb_store *store; /* of one part */
   annb_context *context;
   annb_merged *merged;
-  uint64_t memory;         /* cap on all buffers */
+  uint64_t memory; /* cap on all buffers */
   const char *spool_dir;
   annb_convert_progress_fn progress;
   void *user;
@@ -37,8 +37,8 @@ typedef struct annb_batch {
   int64_t *indptr;           /* from 0 */
   int32_t *indices;
   uint8_t *values;
-  uint64_t room;             /* elements */
-  uint64_t *rows;            /* row numbers asked for */
+  uint64_t room;  /* elements */
+  uint64_t *rows; /* row numbers asked for */
   uint32_t *row_nnz;
 } annb_batch;
 
@@ -47,8 +47,8 @@ typedef struct annb_filling {
   uint32_t matrix;
   annb_matrix_info info;
   uint32_t value_size;
-  char *path;             /* of the matrix: "/X" */
-  char *stage;            /* for progress */
+  char *path;                        /* of the matrix: "/X" */
+  char *stage;                       /* for progress */
   annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
   annb_batch batch;
   annb_source_rows *source;
@@ -65,6 +65,7 @@ annb_status annb_fill_csc(annb_filling *f, annb_error *err);
 annb_status annb_fill_dense(annb_filling *f, annb_error *err);
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err);
 /* Write to a target; nothing when it is none. */
-annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data, annb_error *err);
+annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data,
+                              annb_error *err);
 
 #endif

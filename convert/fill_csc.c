@@ -13,9 +13,9 @@ typedef struct pending {
   uint64_t n, room, at; /* elements: waiting, room for, written before */
   uint64_t *ends;       /* pointers of the waiting columns: their ends in the matrix */
   uint64_t n_ends, ends_room, first_column;
-  uint64_t *keys;       /* for putting a column into the source's order */
+  uint64_t *keys; /* for putting a column into the source's order */
   uint8_t *moved;
-  hid_t kept;           /* the source's indices, or −1 */
+  hid_t kept; /* the source's indices, or −1 */
 } pending;
 
 static annb_status reserve(pending *p, uint64_t n, uint32_t size, annb_error *err) {
@@ -40,7 +40,8 @@ static int by_key(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Elements of one column, ascending by row, go to where the source has that row: the k-th of a row to its k-th. `keys` has the source's rows. */
+/* Elements of one column, ascending by row, go to where the source has that row: the k-th of a row to its k-th. `keys` has the
+ * source's rows. */
 static annb_status reorder(const annb_filling *f, pending *p, uint64_t column, uint64_t from, uint64_t n, annb_error *err) {
   uint64_t *keys = p->keys + from;
   const uint32_t size = f->value_size;
@@ -48,8 +49,8 @@ static annb_status reorder(const annb_filling *f, pending *p, uint64_t column, u
   qsort(keys, n, sizeof *keys, by_key);
   for (uint64_t i = 0; i < n; i++) {
     if (keys[i] >> 32 != p->rows[from + i])
-      return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->indices.path, "column %llu has other rows than the matrix in the store",
-                          (unsigned long long)column);
+      return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->indices.path,
+                          "column %llu has other rows than the matrix in the store", (unsigned long long)column);
     memcpy(p->moved + (from + (keys[i] & UINT32_MAX)) * size, p->values + (from + i) * size, size);
   }
   return ANNB_OK;
@@ -58,7 +59,8 @@ static annb_status reorder(const annb_filling *f, pending *p, uint64_t column, u
 static annb_status reorder_all(const annb_filling *f, pending *p, annb_error *err) {
   annb_status s = annb_h5_read_rows(p->kept, f->fill->merged->out_name, f->indices.path, H5T_NATIVE_UINT64, p->at, p->n, p->keys, err);
   for (uint64_t i = 0; !s && i < p->n; i++)
-    if (p->keys[i] >= f->info.n_rows) s = annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->indices.path, "holds a row that is not there");
+    if (p->keys[i] >= f->info.n_rows)
+      s = annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->indices.path, "holds a row that is not there");
   for (uint64_t i = 0, from = 0; !s && i < p->n_ends; i++) {
     uint64_t end = p->ends[i] - p->at;
     s = reorder(f, p, p->first_column + i, from, end - from, err);
@@ -81,7 +83,8 @@ static annb_status flush(const annb_filling *f, pending *p, annb_error *err) {
 
 static annb_status add_column(const annb_filling *f, pending *p, uint64_t n, const uint32_t *rows, const void *values, annb_error *err) {
   annb_status s = ANNB_OK;
-  if (n > f->info.nnz - p->at - p->n) return annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has more elements than stated", f->info.name);
+  if (n > f->info.nnz - p->at - p->n)
+    return annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has more elements than stated", f->info.name);
   if (p->n + n > p->room || p->n_ends == p->ends_room) s = flush(f, p, err);
   if (!s) s = reserve(p, n, f->value_size, err);
   if (s) return s;
@@ -139,7 +142,8 @@ annb_status annb_fill_csc(annb_filling *f, annb_error *err) {
   pending p = {.kept = -1, .ends_room = UINT64_C(1) << 16};
   annb_transpose *t = NULL;
   annb_status s = ANNB_OK;
-  if (f->info.n_rows > UINT32_MAX) s = annb_fail(err, ANNB_EUNSUPPORTED, annb_store_path(f->fill->store), "a CSC matrix of more than 2^32 rows is not exported");
+  if (f->info.n_rows > UINT32_MAX)
+    s = annb_fail(err, ANNB_EUNSUPPORTED, annb_store_path(f->fill->store), "a CSC matrix of more than 2^32 rows is not exported");
   if (!s) s = open_kept(f, &p, err);
   uint64_t room = f->fill->memory / 8 / (24 + 2 * (uint64_t)f->value_size);
   if (!s) s = reserve(&p, room < f->info.nnz ? room : f->info.nnz ? f->info.nnz : 1, f->value_size, err);
@@ -147,7 +151,8 @@ annb_status annb_fill_csc(annb_filling *f, annb_error *err) {
   if (!s) s = annb_transpose_open(f->value_size, f->fill->memory / 2, f->fill->spool_dir, &t, err);
   if (!s) s = push_rows(f, t, err);
   if (!s) s = pull_columns(f, t, &p, err);
-  if (!s && p.at != f->info.nnz) s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
+  if (!s && p.at != f->info.nnz)
+    s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
   annb_transpose_close(t);
   annb_h5_close(&p.kept);
   free(p.rows);

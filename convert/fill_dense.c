@@ -47,7 +47,8 @@ static annb_status scatter(const annb_filling *f, uint64_t base, uint64_t first,
     for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
       if (i > b->indptr[r] && b->indices[i] <= b->indices[i - 1])
         return annb_fail_row(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), (int64_t)(b->first + r),
-                             "row %llu of %s does not ascend, as rows of a dense matrix must", (unsigned long long)(b->first + r), f->info.name);
+                             "row %llu of %s does not ascend, as rows of a dense matrix must", (unsigned long long)(b->first + r),
+                             f->info.name);
       uint64_t column = (uint64_t)b->indices[i] - first;
       if (column < columns) memcpy(row + column * size, b->values + (uint64_t)i * size, size);
     }
@@ -64,11 +65,12 @@ static annb_status write_cells(const annb_filling *f, uint64_t row, uint64_t row
   annb_h5_close(&memory);
   annb_h5_close(&space);
   if (r >= 0) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EIO, f->fill->merged->out_name, f->data.path, "writing of rows %llu to %llu failed", (unsigned long long)row,
-                      (unsigned long long)(row + rows));
+  return annb_h5_fail(err, ANNB_EIO, f->fill->merged->out_name, f->data.path, "writing of rows %llu to %llu failed",
+                      (unsigned long long)row, (unsigned long long)(row + rows));
 }
 
-static annb_status fill_block(annb_filling *f, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns, uint8_t *cells, annb_error *err) {
+static annb_status fill_block(annb_filling *f, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns, uint8_t *cells,
+                              annb_error *err) {
   annb_status s = ANNB_OK;
   memset(cells, 0, rows * columns * f->value_size);
   for (uint64_t at = row; !s && at < row + rows; at += f->batch.n_rows) {

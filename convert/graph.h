@@ -10,10 +10,10 @@
 typedef struct annb_node {
   unsigned long fileno; /* of the open file, from H5Oget_info */
   haddr_t addr;
-  haddr_t out_addr; /* for the user: of its copy */
-  uint32_t out;     /* for the user: where its copy is, or its number */
+  haddr_t out_addr;       /* for the user: of its copy */
+  uint32_t out;           /* for the user: where its copy is, or its number */
   uint32_t parent, depth; /* the root: ANNB_NONE, 0 */
-  char *name;       /* NULL: the root, or an object that no link leads to */
+  char *name;             /* NULL: the root, or an object that no link leads to */
 } annb_node;
 
 typedef struct annb_graph {
@@ -22,7 +22,7 @@ typedef struct annb_graph {
   uint32_t n, room, n_slots;
 } annb_graph;
 
-void annb_graph_free(annb_graph *graph); /* the members; zero-initialise before use */
+void annb_graph_free(annb_graph *graph);                                               /* the members; zero-initialise before use */
 uint32_t annb_graph_find(const annb_graph *graph, unsigned long fileno, haddr_t addr); /* ANNB_NONE when not met */
 /* Add an object that is not there. `name` may be NULL. ANNB_EUNSUPPORTED below ANNB_MAX_DEPTH. */
 annb_status annb_graph_add(annb_graph *graph, unsigned long fileno, haddr_t addr, uint32_t parent, const char *name, uint32_t *node,

@@ -61,9 +61,9 @@ static annb_status note_empty(joining *j, hid_t shell, hid_t copy, const char *r
 static annb_status join_group(joining *j, const annb_place *place, const annb_link *link, annb_error *err) {
   uint32_t node;
   hid_t mirror = H5Gopen2(place->from, link->name, H5P_DEFAULT), out = H5Gopen2(place->to, link->name, H5P_DEFAULT);
-  annb_status s = mirror < 0 || out < 0
-                      ? annb_tree_fail(&j->tree, ANNB_ECORRUPT, place->node, link->name, "is in the sidecar too, and not a group in both", err)
-                      : annb_tree_made(&j->tree, place, link->name, mirror, out, true, &node, err);
+  annb_status s = mirror < 0 || out < 0 ? annb_tree_fail(&j->tree, ANNB_ECORRUPT, place->node, link->name,
+                                                         "is in the sidecar too, and not a group in both", err)
+                                        : annb_tree_made(&j->tree, place, link->name, mirror, out, true, &node, err);
   if (!s && H5Aexists(mirror, ANNB_ORDER) > 0) {
     char *path = annb_graph_path(&j->tree.graph, node, NULL);
     s = note_order(j, mirror, path, err);
@@ -94,7 +94,8 @@ static annb_status join_hard(joining *j, const annb_place *place, const annb_lin
   herr_t r = object < 0 ? -1 : H5Olink(object, place->to, link->name, properties, H5P_DEFAULT);
   annb_h5_close(&properties);
   annb_h5_close(&object);
-  return r >= 0 ? ANNB_OK : annb_tree_fail(&j->tree, ANNB_ECORRUPT, place->node, link->name, "stands for an object that is not in the sidecar", err);
+  return r >= 0 ? ANNB_OK
+                : annb_tree_fail(&j->tree, ANNB_ECORRUPT, place->node, link->name, "stands for an object that is not in the sidecar", err);
 }
 
 static annb_status join_link(annb_tree *tree, const annb_place *place, const annb_link *link, bool *done, annb_error *err) {
@@ -138,7 +139,8 @@ static annb_status renew(hid_t group, const char *name, const char *file, annb_e
 static annb_status restore_order(joining *j, const ordered *o, annb_error *err) {
   /* by path: H5Lmove crashes in groups that were opened by address */
   hid_t mirror = H5Oopen_by_addr(j->merged->restore, o->mirror), out = H5Gopen2(j->merged->out, o->path, H5P_DEFAULT);
-  hid_t attr = mirror < 0 ? -1 : H5Aopen(mirror, ANNB_ORDER, H5P_DEFAULT), space = attr < 0 ? -1 : H5Aget_space(attr), type = H5Tcopy(H5T_C_S1);
+  hid_t attr = mirror < 0 ? -1 : H5Aopen(mirror, ANNB_ORDER, H5P_DEFAULT), space = attr < 0 ? -1 : H5Aget_space(attr),
+        type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, H5T_VARIABLE);
   H5Tset_cset(type, H5T_CSET_UTF8);
   hssize_t n = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);

@@ -10,7 +10,7 @@ typedef struct annb_empty {
   haddr_t shell; /* in the restore file */
   uint64_t tail; /* elements at its end that are there already */
   char role[16];
-  bool filled;   /* for the user */
+  bool filled; /* for the user */
 } annb_empty;
 
 typedef struct annb_merged {
@@ -20,8 +20,8 @@ typedef struct annb_merged {
   size_t n_empty;
 } annb_merged;
 
-/* Create the file `out` from the sidecar and the restore file (NULL: none). The three stay open; close whether it succeeds or not. The names
- * must outlive `merged`. */
+/* Create the file `out` from the sidecar and the restore file (NULL: none). The three stay open; close whether it succeeds or not. The
+ * names must outlive `merged`. */
 annb_status annb_merge(const char *sidecar, const char *restore, const char *out, annb_merged *merged, annb_error *err);
 /* The dataset at `path` when it has no data yet, else NULL: it is whole, or not there. */
 annb_empty *annb_merged_find(const annb_merged *merged, const char *path);

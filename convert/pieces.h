@@ -11,8 +11,8 @@ typedef struct annb_pieces {
   bool started, done;
 } annb_pieces;
 
-/* Blocks of at most max(1, max_elements) elements over the extent of a dataset or attribute's space; whole chunks of `dataset` (may be −1)
- * when they fit. A null or empty space has no pieces. False when the space cannot be examined. */
+/* Blocks of at most max(1, max_elements) elements over the extent of a space; whole chunks of `dataset` (may be −1) when they fit.
+ * A null or empty space has no pieces. False when the space cannot be examined. */
 bool annb_pieces_begin(annb_pieces *pieces, hid_t space, hid_t dataset, uint64_t max_elements);
 /* The next piece: start, count, n. False after the last. */
 bool annb_pieces_next(annb_pieces *pieces);

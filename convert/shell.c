@@ -45,8 +45,8 @@ annb_status annb_shell_copy(annb_tree *tree, const annb_place *place, const annb
 /* ---- tails ---- */
 
 /* Copy rows of one-dimensional datasets: `n` from row `from_row` of `from` to row `to_row` of `to`. */
-static annb_status copy_rows(hid_t from, const char *from_name, uint64_t from_row, hid_t to, const char *to_name, uint64_t to_row, uint64_t n,
-                             const char *path, annb_error *err) {
+static annb_status copy_rows(hid_t from, const char *from_name, uint64_t from_row, hid_t to, const char *to_name, uint64_t to_row,
+                             uint64_t n, const char *path, annb_error *err) {
   hid_t type = H5Dget_type(from);
   size_t size = H5Tget_size(type);
   annb_status s = ANNB_OK;
@@ -103,7 +103,8 @@ static annb_status keep_tail(annb_tree *tree, hid_t dataset, hid_t shell, uint64
   return s;
 }
 
-annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, uint64_t *n, annb_error *err) {
+annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, uint64_t *n,
+                                 annb_error *err) {
   uint64_t number;
   hsize_t dims[32], rows[32];
   *n = 0;
@@ -121,12 +122,14 @@ annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t 
 
 /* ---- making ---- */
 
-static annb_status describe(annb_tree *tree, hid_t dataset, hid_t shell, const char *role, uint64_t nnz, const char *path, annb_error *err) {
+static annb_status describe(annb_tree *tree, hid_t dataset, hid_t shell, const char *role, uint64_t nnz, const char *path,
+                            annb_error *err) {
   hsize_t dims[32] = {0};
   uint64_t shape[32];
   const char *file = tree->out_name[tree->current];
   int rank = annb_h5_extent(dataset, dims, NULL);
-  if (rank < 1 || (nnz != UINT64_MAX && rank != 1)) return annb_h5_fail(err, ANNB_EINPUT, tree->in_name, path, "has not the rank of such an array");
+  if (rank < 1 || (nnz != UINT64_MAX && rank != 1))
+    return annb_h5_fail(err, ANNB_EINPUT, tree->in_name, path, "has not the rank of such an array");
   for (int i = 0; i < rank; i++) shape[i] = dims[i];
   annb_status s = annb_attr_write_text(shell, ANNB_SHELL, role, file, err);
   if (!s) s = annb_attr_write_u64(shell, ANNB_SHAPE, shape, rank, file, err);
@@ -134,7 +137,8 @@ static annb_status describe(annb_tree *tree, hid_t dataset, hid_t shell, const c
   return s;
 }
 
-annb_status annb_shell_make(annb_tree *tree, const annb_place *place, const annb_link *link, const char *role, uint64_t nnz, annb_error *err) {
+annb_status annb_shell_make(annb_tree *tree, const annb_place *place, const annb_link *link, const char *role, uint64_t nnz,
+                            annb_error *err) {
   hid_t dataset = annb_h5_open_dataset(place->from, link->name), shell = -1;
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   annb_status s = dataset < 0 ? annb_h5_fail(err, ANNB_EINPUT, tree->in_name, path, "the dataset cannot be opened")

@@ -10,12 +10,14 @@
 #define ANNB_ORDER ANNB_RESERVED "order" /* attribute of a group: names in the order of creation */
 
 /* Make the shell of the dataset `link` in `place`. Elements from `nnz` on are its tail, kept whole; UINT64_MAX: none. */
-annb_status annb_shell_make(annb_tree *tree, const annb_place *place, const annb_link *link, const char *role, uint64_t nnz, annb_error *err);
+annb_status annb_shell_make(annb_tree *tree, const annb_place *place, const annb_link *link, const char *role, uint64_t nnz,
+                            annb_error *err);
 
 /* Create the dataset of a shell in the output (for export). */
 annb_status annb_shell_copy(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t shell, hid_t *copy, annb_error *err);
 
 /* Put the tail of a shell at the end of its copy: `restore` is the open restore file. *n is its length. */
-annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, uint64_t *n, annb_error *err);
+annb_status annb_shell_copy_tail(hid_t restore, const char *restore_name, hid_t shell, hid_t copy, const char *path, uint64_t *n,
+                                 annb_error *err);
 
 #endif

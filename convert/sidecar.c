@@ -65,7 +65,8 @@ static annb_status add_packed(split *sp, const annb_packed *packed, annb_error *
   annb_status s = ANNB_OK;
   bool dense = info.type == H5O_TYPE_DATASET;
   if (info.fileno != sp->fileno)
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, sp->tree.in_name, packed->path, "is an external link: the matrix is in another file, pack that one");
+    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, sp->tree.in_name, packed->path,
+                     "is an external link: the matrix is in another file, pack that one");
   else if (!dense && info.type != H5O_TYPE_GROUP)
     s = annb_h5_fail(err, ANNB_EINPUT, sp->tree.in_name, packed->path, "is neither a dataset nor a group");
   else sp->tops[sp->n_tops++] = (special){info.addr, dense ? "dense" : NULL, UINT64_MAX};

@@ -105,7 +105,8 @@ static annb_status make_soft(annb_tree *tree, const annb_place *place, const ann
 /* A soft link that stands for a hard link into the other destination. */
 static annb_status make_crossing(annb_tree *tree, const annb_place *place, const annb_link *link, uint32_t node, annb_error *err) {
   if (!tree->graph.nodes[node].name && tree->graph.nodes[node].parent != ANNB_NONE)
-    return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "a committed datatype that is used elsewhere cannot be taken apart from there", err);
+    return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name,
+                          "a committed datatype that is used elsewhere cannot be taken apart from there", err);
   char *path = annb_graph_path(&tree->graph, node, NULL);
   char *value = path ? malloc(strlen(path) + sizeof ANNB_HARD) : NULL;
   annb_status s = ANNB_OK;
@@ -162,13 +163,15 @@ static annb_status copy_external(annb_tree *tree, const annb_place *place, const
 annb_status annb_tree_copy_link(annb_tree *tree, const annb_place *place, const annb_link *link, annb_error *err) {
   if (tree->reserved != ANNB_RESERVED_KEEP && !strncmp(link->name, ANNB_RESERVED, strlen(ANNB_RESERVED))) {
     if (tree->reserved == ANNB_RESERVED_SKIP) return ANNB_OK;
-    return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "names that start with \"" ANNB_RESERVED "\" are reserved", err);
+    return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "names that start with \"" ANNB_RESERVED "\" are reserved",
+                          err);
   }
   switch (link->type) {
     case H5L_TYPE_HARD: return copy_hard(tree, place, link, err);
     case H5L_TYPE_SOFT:
       if (tree->reserved == ANNB_RESERVED_REFUSE && !strncmp(link->target, ANNB_HARD, strlen(ANNB_HARD)))
-        return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "targets that start with \"" ANNB_HARD "\" are reserved", err);
+        return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "targets that start with \"" ANNB_HARD "\" are reserved",
+                              err);
       return make_soft(tree, place, link, link->target, err);
     case H5L_TYPE_EXTERNAL: return copy_external(tree, place, link, err);
     default: return annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "is a user-defined link, which cannot be copied", err);

@@ -1,7 +1,8 @@
-/* Copying trees of HDF5 objects exactly: groups, datasets, committed datatypes, attributes, links, shared objects, cycles, references.
+/* Copying trees of HDF5 objects exactly: groups, datasets, committed datatypes, attributes, links, shared objects, cycles,
+ * references.
  *
- * One copier may take several source files one after the other and has up to two destinations. Objects are met once, by address. There is no
- * recursion over groups. */
+ * One copier may take several source files one after the other and has up to two destinations. Objects are met once, by address. There
+ * is no recursion over groups. */
 #ifndef ANNB_CONVERT_TREE_H
 #define ANNB_CONVERT_TREE_H
 
@@ -27,7 +28,7 @@ typedef annb_status (*annb_tree_link_fn)(annb_tree *tree, const annb_place *plac
 typedef struct annb_crossing {
   char *holder, *attribute; /* attribute "" = the dataset's values */
   char *target;
-  uint64_t number;          /* of the reference in its holder, in the order of the elements */
+  uint64_t number; /* of the reference in its holder, in the order of the elements */
 } annb_crossing;
 
 /* An attribute or dataset with references, to be filled at the end. */
@@ -42,7 +43,7 @@ typedef enum annb_reserved { ANNB_RESERVED_KEEP, ANNB_RESERVED_REFUSE, ANNB_RESE
 
 struct annb_tree {
   /* set by the user */
-  hid_t in;               /* the source now */
+  hid_t in; /* the source now */
   const char *in_name;
   hid_t out[2];
   const char *out_name[2];
@@ -51,7 +52,7 @@ struct annb_tree {
   annb_tree_link_fn on_link;
   void *user;
   /* kept here */
-  annb_graph graph;       /* node.out, node.out_addr: the copies */
+  annb_graph graph; /* node.out, node.out_addr: the copies */
   uint32_t *todo;
   size_t n_todo, todo_room;
   annb_holder *holders;
@@ -82,8 +83,8 @@ annb_status annb_tree_fail(annb_tree *tree, annb_status status, uint32_t node, c
 
 /* Link creation properties with the name's character set. */
 hid_t annb_link_properties(H5T_cset_t cset);
-/* Dataset creation properties for a dataset like `dataset`, to be written here: contiguous or chunked, with those of its filters that can encode
- * exactly; the same fill value where it can be had. */
+/* Dataset creation properties for a dataset like `dataset`, to be written here: contiguous or chunked, with those of its filters that
+ * can encode exactly; the same fill value where it can be had. */
 hid_t annb_tree_plain_properties(hid_t dataset);
 /* The type to create a copy with: the copy of a committed type, or the type itself. */
 annb_status annb_tree_type(annb_tree *tree, uint32_t node, const char *name, hid_t type, hid_t *out, annb_error *err);

@@ -30,8 +30,9 @@ annb_status annb_tree_committed(annb_tree *tree, const annb_place *place, const 
   uint32_t node;
   hid_t type = H5Topen2(place->from, link->name, H5P_DEFAULT), copy = -1;
   if (type >= 0) copy = copy_committed(type, place->to, link->name, link->cset);
-  annb_status s = copy < 0 ? annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "the committed datatype cannot be copied", err)
-                           : annb_tree_made(tree, place, link->name, type, copy, false, &node, err);
+  annb_status s = copy < 0
+                      ? annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "the committed datatype cannot be copied", err)
+                      : annb_tree_made(tree, place, link->name, type, copy, false, &node, err);
   annb_h5_close(&copy);
   annb_h5_close(&type);
   return s;
@@ -58,7 +59,8 @@ annb_status annb_tree_type(annb_tree *tree, uint32_t node, const char *name, hid
   }
   H5O_info_t info;
   *out = -1;
-  if (H5Oget_info2(type, &info, H5O_INFO_BASIC) < 0) return annb_tree_fail(tree, ANNB_EINPUT, node, name, "its datatype cannot be read", err);
+  if (H5Oget_info2(type, &info, H5O_INFO_BASIC) < 0)
+    return annb_tree_fail(tree, ANNB_EINPUT, node, name, "its datatype cannot be read", err);
   uint32_t known = annb_graph_find(&tree->graph, info.fileno, info.addr);
   if (known == ANNB_NONE) return committed_early(tree, node, name, type, out, err);
   if (tree->graph.nodes[known].out != tree->current)
@@ -201,7 +203,8 @@ static annb_status check_virtual(annb_tree *tree, hid_t properties, hid_t datase
   hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
   uint64_t bytes, points = (uint64_t)H5Sget_simple_extent_npoints(space);
   if (!annb_mul(points, H5Tget_size(type), &bytes) || bytes > MAX_REWRITTEN)
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, tree->in_name, path, "is a virtual dataset of more than 64 GiB, which would have to be copied whole");
+    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, tree->in_name, path,
+                     "is a virtual dataset of more than 64 GiB, which would have to be copied whole");
   annb_h5_close(&space);
   annb_h5_close(&type);
   H5Pget_virtual_count(properties, &n);
@@ -227,8 +230,8 @@ static bool holds_addresses(hid_t type) {
 }
 
 /* By reading and writing: virtual and external ones, strings, and those with references (whose values follow at the end). */
-static annb_status rewrite(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type, bool values, hid_t *copy,
-                           annb_error *err) {
+static annb_status rewrite(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type, bool values,
+                           hid_t *copy, annb_error *err) {
   hid_t space = H5Dget_space(dataset), properties = annb_tree_plain_properties(dataset), link_properties = annb_link_properties(link->cset);
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   *copy = space < 0 || properties < 0 ? -1 : H5Dcreate2(place->to, link->name, type, space, link_properties, properties, H5P_DEFAULT);
@@ -259,7 +262,8 @@ static annb_status copy_raw(annb_tree *tree, const annb_place *place, const annb
   return s;
 }
 
-static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type, annb_error *err) {
+static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type,
+                                  annb_error *err) {
   hid_t properties = H5Dget_create_plist(dataset), copy = -1;
   uint32_t node;
   H5D_layout_t layout = properties < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(properties);
@@ -267,7 +271,8 @@ static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, cons
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   annb_status s = ANNB_OK;
   if (layout == H5D_VIRTUAL) s = check_virtual(tree, properties, dataset, path, err);
-  if (!s && (external || layout == H5D_VIRTUAL || holds_addresses(type))) s = rewrite(tree, place, link, dataset, type, !references, &copy, err);
+  if (!s && (external || layout == H5D_VIRTUAL || holds_addresses(type)))
+    s = rewrite(tree, place, link, dataset, type, !references, &copy, err);
   else if (!s) s = copy_raw(tree, place, link, dataset, type, &copy, err);
   if (!s) s = annb_tree_made(tree, place, link->name, dataset, copy, false, &node, err);
   if (!s && references) s = annb_tree_hold(tree, node, NULL, err);

@@ -59,7 +59,7 @@ static annb_status copy_attr(annb_tree *tree, hid_t from, hid_t to, uint32_t nod
   hid_t attr = H5Aopen(from, name, H5P_DEFAULT), type = attr < 0 ? -1 : H5Aget_type(attr), space = attr < 0 ? -1 : H5Aget_space(attr);
   hid_t properties = attr < 0 ? -1 : H5Aget_create_plist(attr), out = -1, copy = -1, memory = -1;
   annb_status s = type < 0 || space < 0 || properties < 0 ? fail_attr(tree, ANNB_EINPUT, node, name, "cannot be opened", err)
-                                                           : annb_tree_type(tree, node, NULL, type, &out, err);
+                                                          : annb_tree_type(tree, node, NULL, type, &out, err);
   if (!s) {
     copy = H5Acreate2(to, name, out, space, properties, H5P_DEFAULT);
     memory = H5Tcopy(type);
@@ -169,7 +169,8 @@ static annb_status fill_attr(pass *p, hid_t from, hid_t to, annb_error *err) {
   annb_status s = ANNB_OK;
   void *value = NULL;
   if (b < 0 || memory < 0) s = fail_holder(p, ANNB_EINPUT, "cannot be opened", err);
-  else if (!annb_mul(n, H5Tget_size(memory), &bytes) || bytes > MAX_ATTRIBUTE) s = fail_holder(p, ANNB_EUNSUPPORTED, "is larger than 1 GiB", err);
+  else if (!annb_mul(n, H5Tget_size(memory), &bytes) || bytes > MAX_ATTRIBUTE)
+    s = fail_holder(p, ANNB_EUNSUPPORTED, "is larger than 1 GiB", err);
   else if (bytes && !(value = calloc(1, bytes))) s = annb_fail_memory(err);
   if (!s && bytes) {
     if (H5Aread(a, memory, value) < 0) s = fail_holder(p, ANNB_EINPUT, "cannot be read", err);
