@@ -42,8 +42,8 @@ static annb_status fetch(annb_filling *f, annb_error *err) {
   annb_batch *b = &f->batch;
   if (f->info.form == ANNB_CSR)
     return annb_source_rows_fetch(f->source, fill->context, b->rows, b->n_rows, b->indptr, b->indices, b->values, b->room, err);
-  return annb_fetch_csr(fill->store, fill->context, f->matrix, b->rows, b->n_rows, f->info.form == ANNB_DENSE ? &ascending : NULL, b->indptr,
-                        b->indices, b->values, b->room, err);
+  const annb_fetch_options *options = f->info.form == ANNB_DENSE ? &ascending : NULL;
+  return annb_fetch_csr(fill->store, fill->context, f->matrix, b->rows, b->n_rows, options, b->indptr, b->indices, b->values, b->room, err);
 }
 
 annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err) {

@@ -78,8 +78,8 @@ static annb_status put_row(const annb_store *store, annb_context *context, const
   if (g) s = annb_row_check(store, row, err);
   if (s) return s;
   if (g && g->header.dtype == ANNB_F32 && options->dtype == ANNB_F32 && (uintptr_t)out % sizeof(float) == 0) {
-    s = annb_segment_deliver(g, row->segment_row, &row->record, row->genes, ANNB_ROW_DENSE, NULL, (float *)(void *)out, &context->codec, &done,
-                             err);
+    s = annb_segment_deliver(g, row->segment_row, &row->record, row->genes, ANNB_ROW_DENSE, NULL, (float *)(void *)out, &context->codec,
+                             &done, err);
     if (s) return annb_name_row(row, s, err);
   }
   size_t filled = done ? (size_t)g->header.n_cols * sizeof(float) : 0;

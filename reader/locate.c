@@ -114,7 +114,7 @@ static annb_status choose_genes(annb_locator *l, const annb_fmt_part_matrix *pm,
   if (!l->stored) return ANNB_OK;
   if (l->order_known && l->order != pm->gene_order)
     return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
-                         "row %llu is in part %u, and parts have different gene orders: ask for genes in original order, or for rows of fewer parts",
+                         "row %llu is in part %u, and parts have different gene orders: ask for original order, or for rows of fewer parts",
                          (unsigned long long)row, part);
   l->order_known = true;
   l->order = pm->gene_order;

@@ -88,8 +88,8 @@ static annb_status sort_row(annb_context *context, const annb_located *row, uint
 
 /* ---- all of it ---- */
 
-annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes, bool sort,
-                             uint32_t **indices, uint8_t **values, annb_error *err) {
+annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes,
+                             bool sort, uint32_t **indices, uint8_t **values, annb_error *err) {
   bool done = false;
   annb_status s = annb_row_check(store, row, err);
   if (!s) s = take_room(context, row, indices, values, err);

@@ -109,8 +109,8 @@ static annb_status arrange(const annb_source_rows *r, annb_context *context, con
   return s;
 }
 
-static annb_status put_row(const annb_source_rows *r, annb_context *context, const annb_located *row, int32_t *out_indices, uint8_t *out_values,
-                           annb_error *err) {
+static annb_status put_row(const annb_source_rows *r, annb_context *context, const annb_located *row, int32_t *out_indices,
+                           uint8_t *out_values, annb_error *err) {
   uint32_t n = row->record.nnz;
   uint32_t *indices = NULL;
   uint8_t *values = NULL;
@@ -123,8 +123,8 @@ static annb_status put_row(const annb_source_rows *r, annb_context *context, con
   return ANNB_OK;
 }
 
-annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context *context, const uint64_t *rows, size_t n_rows, int64_t *indptr,
-                                   int32_t *indices, void *values, uint64_t capacity, annb_error *err) {
+annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context *context, const uint64_t *rows, size_t n_rows,
+                                   int64_t *indptr, int32_t *indices, void *values, uint64_t capacity, annb_error *err) {
   const annb_fetch_options options = {.gene_order = ANNB_GENES_ORIGINAL};
   annb_locator locator;
   annb_status s = annb_locator_begin(&locator, source->store, source->matrix, &options, err);
@@ -137,7 +137,8 @@ annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context 
     s = annb_locate(&locator, rows[i], &row, err);
     if (s) break;
     if (row.record.nnz > capacity - at)
-      return annb_fail(err, ANNB_ECAPACITY, source->store->path, "the rows do not fit the room for %llu elements", (unsigned long long)capacity);
+      return annb_fail(err, ANNB_ECAPACITY, source->store->path, "the rows do not fit the room for %llu elements",
+                       (unsigned long long)capacity);
     indptr[i + 1] = (int64_t)(at + row.record.nnz);
     s = put_row(source, context, &row, at ? indices + at : indices, at ? (uint8_t *)values + at * source->value_size : values, err);
   }

@@ -11,10 +11,11 @@ annb_status annb_source_rows_open(const annb_store *store, uint32_t part, uint32
 void annb_source_rows_close(annb_source_rows *source); /* NULL is allowed */
 
 /* Rows of the part (store row numbers) as annb_fetch_csr gives them by default, but with the elements in the order of a CSR source. */
-annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context *context, const uint64_t *rows, size_t n_rows, int64_t *indptr,
-                                   int32_t *indices, void *values, uint64_t capacity, annb_error *err);
+annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context *context, const uint64_t *rows, size_t n_rows,
+                                   int64_t *indptr, int32_t *indices, void *values, uint64_t capacity, annb_error *err);
 
-/* The order of rows in which the columns of a CSC source ascend: position → part row, valid until close; NULL when it is that of their numbers. */
+/* The order of rows in which the columns of a CSC source ascend: position → part row, valid until close; NULL when it is that of their
+ * numbers. */
 const uint64_t *annb_source_rows_order(const annb_source_rows *source);
 
 #endif

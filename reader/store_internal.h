@@ -98,14 +98,14 @@ annb_status annb_name_row(const annb_located *row, annb_status status, annb_erro
 
 /* The record's check, unless the store is read without. */
 annb_status annb_row_check(const annb_store *store, const annb_located *row, annb_error *err);
-/* Decode to stored ids. `indices` and `values` have room for nnz + ANNB_DECODE_SLACK elements; those that are NULL are taken from the context's
- * scratch and set. */
+/* Decode to stored ids. `indices` and `values` have room for nnz + ANNB_DECODE_SLACK elements; those that are NULL are taken from the
+ * context's scratch and set. */
 annb_status annb_row_decode(annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values, annb_error *err);
 /* Stored ids to those of the table; NULL: they stay. */
 void annb_row_map(const annb_gene_table *genes, uint32_t *indices, uint32_t n);
 /* Check and decode to ids of `genes` (NULL: stored ids), ascending with `sort`, stable. Float32 `values` that are given must be aligned. */
-annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes, bool sort,
-                             uint32_t **indices, uint8_t **values, annb_error *err);
+annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes,
+                             bool sort, uint32_t **indices, uint8_t **values, annb_error *err);
 /* Values to `dtype`. ANNB_ELOSSY names file, row, column and value. */
 annb_status annb_row_convert(const annb_located *row, const uint32_t *indices, const uint8_t *values, annb_dtype dtype, bool allow_lossy,
                              void *out, annb_error *err);

@@ -43,7 +43,8 @@ static annb_status check_permutation(const char *path, const char *name, const v
   for (uint64_t i = 0; !s && i < n; i++) {
     uint64_t x = wide ? ((const uint64_t *)data)[i] : ((const uint32_t *)data)[i];
     if (x >= n || !first_time(seen, x))
-      s = CORRUPT("its array %s is no permutation: value %llu, at %llu, %s", name, ULL(x), ULL(i), x >= n ? "is too large" : "occurs twice");
+      s = CORRUPT("its array %s is no permutation: value %llu, at %llu, %s", name, ULL(x), ULL(i),
+                  x >= n ? "is too large" : "occurs twice");
   }
   free(seen);
   return s;
@@ -106,7 +107,8 @@ static annb_status read_entries(annb_arrays *arrays, annb_form form, uint64_t n_
   return check_entries(o, n_rows, n_bytes, err);
 }
 
-annb_status annb_source_order_read(annb_arrays *arrays, annb_form form, uint64_t n_rows, uint64_t n_cols, annb_source_order *out, annb_error *err) {
+annb_status annb_source_order_read(annb_arrays *arrays, annb_form form, uint64_t n_rows, uint64_t n_cols, annb_source_order *out,
+                                   annb_error *err) {
   *out = (annb_source_order){.path = arrays->path};
   annb_status s = read_axis(arrays, form, n_rows, n_cols, out, err);
   return s ? s : read_entries(arrays, form, n_rows, out, err);
@@ -178,7 +180,8 @@ static bool read_moves(annb_cursor *c, uint32_t n, uint32_t *places, uint64_t *s
   return p.bits == 0;
 }
 
-annb_status annb_source_order_places(const annb_source_order *order, uint64_t k, uint32_t n, uint32_t *places, uint64_t *words, annb_error *err) {
+annb_status annb_source_order_places(const annb_source_order *order, uint64_t k, uint32_t n, uint32_t *places, uint64_t *words,
+                                     annb_error *err) {
   uint64_t start = k ? order->entry_ends[k - 1] : 0, row = order->entry_rows[k];
   annb_cursor c = annb_cursor_of(order->bits, order->entry_ends[k], start, order->entry_ends[k] - start);
   memset(words, 0, annb_source_order_words(n) * sizeof *words);
@@ -188,6 +191,6 @@ annb_status annb_source_order_places(const annb_source_order *order, uint64_t k,
   else if (good && kind == ENTRY_MOVES) good = read_moves(&c, n, places, words);
   else good = false;
   if (good) return ANNB_OK;
-  return annb_fail_row(err, ANNB_ECORRUPT, order->path, (int64_t)row, "the order of the %u elements of part row %llu is no permutation of them", n,
-                       ULL(row));
+  return annb_fail_row(err, ANNB_ECORRUPT, order->path, (int64_t)row,
+                       "the order of the %u elements of part row %llu is no permutation of them", n, ULL(row));
 }

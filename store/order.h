@@ -18,13 +18,16 @@ typedef struct annb_source_order {
 } annb_source_order;
 
 /* Read and validate all but what is in the entries, for a part matrix of that source and shape. */
-annb_status annb_source_order_read(annb_arrays *arrays, annb_form form, uint64_t n_rows, uint64_t n_cols, annb_source_order *out, annb_error *err);
+annb_status annb_source_order_read(annb_arrays *arrays, annb_form form, uint64_t n_rows, uint64_t n_cols, annb_source_order *out,
+                                   annb_error *err);
 /* The first entry of a part row >= `row`, n_entries when there is none. */
 uint64_t annb_source_order_seek(const annb_source_order *order, uint64_t row);
 
 /* Words of scratch memory for a row of n elements. */
 static inline size_t annb_source_order_words(uint32_t n) { return (size_t)n / 64 + 1; }
-/* Entry k, whose row has n elements: places[i] is where, after step 2, the source's element i is. ANNB_ECORRUPT unless they are a permutation. */
-annb_status annb_source_order_places(const annb_source_order *order, uint64_t k, uint32_t n, uint32_t *places, uint64_t *words, annb_error *err);
+/* Entry k, whose row has n elements: places[i] is where, after step 2, the source's element i is. ANNB_ECORRUPT unless they are a
+ * permutation. `words` is scratch memory. */
+annb_status annb_source_order_places(const annb_source_order *order, uint64_t k, uint32_t n, uint32_t *places, uint64_t *words,
+                                     annb_error *err);
 
 #endif

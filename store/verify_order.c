@@ -1,4 +1,4 @@
-/* Order objects (SPEC.md 3.6) against the segments whose rows they list. What is wrong with a segment itself is told where it is checked. */
+/* Order objects (SPEC.md 3.6) against the segments whose rows they list. Faults of a segment itself are told where it is checked. */
 #include "verify.h"
 
 #include "error.h"
@@ -56,8 +56,8 @@ static annb_status check_entry(walk *w, uint64_t k, annb_error *err) {
   annb_status s = seek(w, row, err);
   if (s || !w->segment || annb_segment_locate(w->segment, row - w->first, &record, NULL)) return s;
   if (!(w->segment->envelope.header.export_mask & ANNB_EXPORT_SORTED))
-    return annb_fail_row(err, ANNB_ECORRUPT, w->order.path, (int64_t)row, "has an order of the elements of part row %llu, which are in it already",
-                         ULL(row));
+    return annb_fail_row(err, ANNB_ECORRUPT, w->order.path, (int64_t)row,
+                         "has an order of the elements of part row %llu, which are in it already", ULL(row));
   s = make_room(w, record.nnz, err);
   return s ? s : annb_source_order_places(&w->order, k, record.nnz, w->places, w->words, err);
 }
