@@ -43,7 +43,7 @@ CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
 CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
 
 PUBLIC := $(sort $(wildcard include/annblock/*.h))
-STORE_SRC := $(sort $(wildcard store/*.c reader/*.c))
+STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c))
 CONVERT_SRC := $(sort $(wildcard convert/*.c))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
@@ -192,7 +192,14 @@ check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
 bench: deps ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
-.PHONY: bench-programs
+bench-codec: ## measure the record codecs; BENCH_ARGS='[FILE.h5ad] [--lognorm] …', see build/release/bench/codec --help
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@$(B)/bench/codec $(BENCH_ARGS)
+fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
+	@mkdir -p build/fuzz
+	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
+	@build/fuzz/records $(or $(FUZZ_N),10000000)
+.PHONY: bench-programs bench-codec fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----
