@@ -15,6 +15,8 @@ typedef struct annb_verifier {
   void *user;
   uint64_t n_findings, done, total;
   const char *file; /* in work, relative to the store */
+  int64_t first_row; /* store row of its row 0, or ANNB_NO_ROW */
+  uint64_t *part_first; /* per part of the manifest: its first store row */
   uint8_t *buffer;  /* of ANNB_VERIFY_PIECE bytes */
   bool stopped;     /* for any of the reasons below */
   annb_status failure; /* ANNB_OK, or why the whole call fails: memory, or cancelled */

@@ -141,6 +141,19 @@ static void check_segment_users(target *t, const annb_segment *g) {
   }
 }
 
+/* The store row of a segment's row 0, when one place alone uses it, and with as many rows as it has. */
+static int64_t first_store_row(const target *t, const annb_segment *g) {
+  const annb_manifest *m = t->manifest;
+  uint32_t s = t->users->first_segment[t->object], first = 0, end = m->n_parts;
+  if (s == ANNB_NONE || t->users->next_segment[s] != ANNB_NONE || m->segments[s].n_rows != g->meta.n_rows) return ANNB_NO_ROW;
+  while (end - first > 1) { /* the last part whose matrices start at or before this one */
+    uint32_t middle = first + (end - first) / 2;
+    if (m->parts[middle].first_matrix <= t->users->matrix[s]) first = middle;
+    else end = middle;
+  }
+  return (int64_t)(t->v->part_first[first] + t->users->row_base[s]);
+}
+
 static void check_segment(target *t) {
   annb_segment *segment;
   annb_error err;
@@ -150,7 +163,9 @@ static void check_segment(target *t) {
   }
   check_footer(t, &segment->envelope);
   if (!t->v->stopped) check_segment_users(t, segment);
+  t->v->first_row = first_store_row(t, segment);
   if (!t->v->stopped) annb_segment_verify(segment, tell, t->v);
+  t->v->first_row = ANNB_NO_ROW;
   annb_segment_close(segment);
 }
 
@@ -235,10 +250,17 @@ static void check_object(target *t) {
   free(t->path);
 }
 
+static uint64_t *part_starts(const annb_manifest *m) {
+  uint64_t *first = calloc((size_t)m->n_parts + 1, sizeof *first);
+  for (uint32_t i = 0; first && i < m->n_parts; i++) first[i + 1] = first[i] + m->parts[i].n_rows;
+  return first;
+}
+
 void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end) {
   users u;
   annb_error err;
-  if (users_alloc(&u, manifest)) {
+  v->part_first = part_starts(manifest);
+  if (users_alloc(&u, manifest) && v->part_first) {
     users_fill(&u, manifest);
     for (uint32_t i = first; i < end && !v->stopped; i++) {
       target t = {v, manifest, &u, i, NULL};
@@ -249,6 +271,8 @@ void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest,
     annb_verifier_tell(v, &err);
   }
   users_free(&u);
+  free(v->part_first);
+  v->part_first = NULL;
 }
 
 void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) { annb_verifier_some_objects(v, manifest, 0, manifest->n_objects); }

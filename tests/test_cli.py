@@ -216,7 +216,7 @@ def test_modes(tmp_path):
 
 def test_verify(store):
     files = tree(store)
-    assert ok("verify", store).out == f"ok: {sum(map(len, files.values()))} bytes in {len(files)} files\n"
+    assert ok("verify", store).out == f"ok: {sum(map(len, files.values())):,} bytes in {len(files)} files\n"
     whole = json.loads(ok("verify", store, "--json").out)
     assert whole == {"ok": True, "files": len(files), "bytes": sum(map(len, files.values())), "findings": []}
 
@@ -259,7 +259,29 @@ def test_verify_sees(harm, copy):
     assert all(re.match(r"\S[^:]*: ", line) for line in result.out.splitlines()), str(result)
     found = json.loads(run("verify", copy, "--json").out)
     assert not found["ok"] and any(victim.name in f["path"] for f in found["findings"])
-    assert all({"status", "path", "row", "message"} == set(f) for f in found["findings"])
+    assert all({"status", "path", "row", "store_row", "message"} == set(f) for f in found["findings"])
+    assert all(victim.name not in f["message"] for f in found["findings"]), "the path is told twice"
+
+
+def test_verify_tells_the_cell(tmp_path):
+    store = tmp_path / "s"
+    ok("pack", EXAMPLE, "-o", store, "--segment-rows", "200")
+    for segment in (store / "objects").glob("*.anns"):
+        data = bytearray(segment.read_bytes())
+        data[4096 + 3] ^= 0x10  # inside the first record
+        segment.chmod(0o600)
+        segment.write_bytes(data)
+    lines = run("verify", store).out.splitlines()
+    found = json.loads(run("verify", store, "--json").out)["findings"]
+    assert sorted(f["store_row"] for f in found) == list(range(0, 2000, 200)) and all(f["row"] == 0 for f in found)
+    assert sum("store row 200 (segment row 0): " in line for line in lines) == 1
+
+
+def test_verify_of_an_unfinished_store(copy):
+    for p in (copy / "manifests").iterdir():
+        p.unlink()
+    result = run("verify", copy)
+    assert result.code == 1 and "packing into it again resumes" in result.out, str(result)
 
 
 def test_damage_is_an_error_not_a_wrong_answer(copy):

@@ -118,6 +118,7 @@ typedef struct heard {
 static bool hear(void *user, const annb_finding *finding) {
   heard *h = user;
   REQUIRE(finding->status < 0 && finding->message[0] && finding->path[0], "an empty finding");
+  REQUIRE(!strstr(finding->message, store), "the message repeats the path: %s", finding->message);
   if (h->n == 0) {
     h->status = finding->status;
     h->row = finding->row;
@@ -362,7 +363,7 @@ static heard verify_one(annb_verifier *v, const annb_manifest *m, uint32_t objec
 START_TEST(every_flipped_byte_is_seen) {
   files f = all_files();
   annb_manifest m;
-  annb_verifier v = {.store = store, .finding = hear, .buffer = malloc(ANNB_VERIFY_PIECE)};
+  annb_verifier v = {.store = store, .finding = hear, .first_row = ANNB_NO_ROW, .buffer = malloc(ANNB_VERIFY_PIECE)};
   file *one = &f.at[_i];
   OK(annb_manifest_load(f.at[0].path, 1, &m, &err));
   uint32_t object = object_row(&m, one);

@@ -137,8 +137,9 @@ void annb_arrays_writer_abort(annb_arrays_writer *writer);
 typedef struct annb_finding {
   annb_status status;
   const char *path; /* file, relative to the store */
-  int64_t row;      /* segment row, or ANNB_NO_ROW */
-  const char *message;
+  int64_t row;      /* row of the segment, or of the column of flat arrays; or ANNB_NO_ROW */
+  int64_t store_row; /* the store row that a segment row is, or ANNB_NO_ROW where that cannot be told */
+  const char *message; /* without the path */
 } annb_finding;
 
 /* Called once per finding, on the calling thread. The strings are valid during the call. Return false to stop. */
