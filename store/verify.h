@@ -1,7 +1,9 @@
-/* Inside of annb_verify: one run over a store. verify.c walks the directories, verify_object.c looks into the objects. */
+/* Inside of annb_verify: one run over a store. verify.c walks the directories, verify_object.c looks into the objects,
+ * verify_order.c into orders. */
 #ifndef ANNB_STORE_VERIFY_H
 #define ANNB_STORE_VERIFY_H
 
+#include "arrays.h"
 #include "manifest.h"
 
 #include <annblock/store.h>
@@ -30,5 +32,8 @@ annb_status annb_verifier_hash(annb_verifier *v, const char *path, uint8_t sha25
 void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest);
 /* The same of objects first … end−1 alone: tests flip bytes of one file. */
 void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end);
+
+/* Flat arrays as the order object of a part matrix: shape, permutations, and each entry against its row. */
+void annb_verifier_source_order(annb_verifier *v, const annb_manifest *manifest, uint32_t part, uint32_t part_matrix, annb_arrays *arrays);
 
 #endif
