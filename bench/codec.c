@@ -1,4 +1,5 @@
-/* Sizes and speeds of the record codecs, of others on the same rows, and of stores through the reader, beside memcpy and memset. One thread. */
+/* Sizes and speeds of the record codecs, of others on the same rows, and of stores through the reader, beside memcpy and memset.
+ * One thread. */
 #include "codec.h"
 
 #include "timing.h"
@@ -47,7 +48,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static void measure_records(const bench_options *o, bench_matrix *m, bench_report *report) {
   bench_order_genes(m, o->source_order);
-  printf("# Records in memory\n%llu cells, %u genes, %.1f nonzeros per cell, genes in %s order, checks %s; medians of %u interleaved runs\n",
+  printf("# Records in memory\n%llu cells, %u genes, %.1f nonzeros per cell, genes in %s order, checks %s; medians of %u "
+         "interleaved runs\n",
          (unsigned long long)m->n_rows, m->n_cols, (double)m->nnz / (double)m->n_rows, o->source_order ? "source" : "detection",
          o->no_check ? "not verified" : "verified", o->repeats);
   bench_ours(o, m, report);
@@ -56,7 +58,8 @@ static void measure_records(const bench_options *o, bench_matrix *m, bench_repor
 
 int main(int argc, char **argv) {
   static const struct argp argp = {argp_options, parse, "[FILE.h5ad]",
-                                   "Measure the record codecs on a file, or on generated counts; or a store through the reader.", NULL, NULL, NULL};
+                                   "Measure the record codecs on a file, or on generated counts; or a store through the reader.",
+                                   NULL, NULL, NULL};
   bench_options o = {.n_cells = 60000, .n_genes = 30000, .repeats = 7, .peer_cells = 16384};
   bench_matrix m = {0};
   static bench_report report;

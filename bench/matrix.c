@@ -143,7 +143,10 @@ void bench_prepare(bench_matrix *m) {
   m->whole = true;
   for (uint64_t r = 0; r < m->n_rows; r++)
     if (bench_row_nnz(m, r) > m->max_nnz) m->max_nnz = bench_row_nnz(m, r);
-  for (uint64_t i = 0; i < m->nnz && m->whole; i++) m->whole = m->values[i] >= 1 && m->values[i] < 16777216.f && m->values[i] == truncf(m->values[i]);
+  for (uint64_t i = 0; i < m->nnz && m->whole; i++) {
+    float x = m->values[i];
+    m->whole = x >= 1 && x < 16777216.f && x == truncf(x);
+  }
   shuffle_rows(m);
 }
 

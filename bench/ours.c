@@ -29,7 +29,8 @@ typedef struct state {
 } state;
 
 typedef enum what { COPY, ZERO, STORED, ORIGINAL, SORTED, DENSE } what;
-static const char *const what_names[] = {"memcpy", "memset", "stored gene order", "original ids, unsorted", "original ids, sorted", "dense float32"};
+static const char *const what_names[] = {"memcpy",  "memset", "stored gene order",
+                                         "original ids, unsorted", "original ids, sorted", "dense float32"};
 
 /* A way of delivering, as a lap. */
 typedef struct way {
@@ -123,7 +124,8 @@ static void verify(const way *w) {
 }
 
 static void report_decoding(state *s, what w, const annb_kernel *kernel, double ratio, double cost) {
-  static const bench_figure figures[] = {[STORED] = FIGURE_STORED, [ORIGINAL] = FIGURE_ORIGINAL, [SORTED] = FIGURE_SORTED, [DENSE] = FIGURE_DENSE};
+  static const bench_figure figures[] = {[STORED] = FIGURE_STORED, [ORIGINAL] = FIGURE_ORIGINAL,
+                                        [SORTED] = FIGURE_SORTED, [DENSE] = FIGURE_DENSE};
   annb_codec_id wanted = s->m->whole ? ANNB_CODEC_COUNT : ANNB_CODEC_DICT;
   if (s->codec->id != wanted) return;
   if (kernel == annb_kernel_best()) {
@@ -137,7 +139,8 @@ static void report_decoding(state *s, what w, const annb_kernel *kernel, double 
 static void measure(state *s, what w, const annb_kernel *kernel) {
   uint32_t n = s->options->repeats;
   way base = {s, w == DENSE ? ZERO : COPY, false}, checked = {s, w, true}, plain = {s, w, false};
-  bench_lap base_lap = {.run = run_way, .user = &base}, checked_lap = {.run = run_way, .user = &checked}, plain_lap = {.run = run_way, .user = &plain};
+  bench_lap base_lap = {.run = run_way, .user = &base}, checked_lap = {.run = run_way, .user = &checked};
+  bench_lap plain_lap = {.run = run_way, .user = &plain};
   s->scratch.kernel = kernel;
   verify(&checked);
   bench_run_laps((bench_lap *const[]){&base_lap, &checked_lap, &plain_lap}, 3, n);
@@ -156,7 +159,8 @@ static size_t encode_row(state *s, uint64_t row, uint8_t *out) {
   annb_row_shape shape = shape_of(s->m, row);
   uint64_t i = s->m->indptr[row];
   if (shape.nnz == 0) return 0;
-  size_t length = s->codec->encode(&shape, s->m->stored + i, (const uint8_t *)(s->m->stored_values + i), out, annb_record_bound(&shape), &s->scratch);
+  size_t length = s->codec->encode(&shape, s->m->stored + i, (const uint8_t *)(s->m->stored_values + i), out,
+                                    annb_record_bound(&shape), &s->scratch);
   if (length == 0) bench_fail("%s does not apply to row %llu", s->codec->name, (unsigned long long)row);
   return length;
 }
@@ -224,11 +228,11 @@ static void encode(state *s) {
   (void)run_encode(s); /* the records' pages are there from now on */
   bench_run_laps((bench_lap *const[]){&copy, &alone, &packing}, chosen ? 3 : 2, n);
   double nnz = (double)s->m->nnz / 1e6, bits = 8.0 * (double)s->size / (double)s->m->nnz;
-  printf("\n%s: %.3f bits per nonzero; the codec alone encodes %.1f M nnz/s, %.3f × memcpy", s->codec->name, bits, nnz / bench_seconds(&alone, n),
-         bench_ratio(&copy, &alone, n));
+  printf("\n%s: %.3f bits per nonzero; the codec alone encodes %.1f M nnz/s, %.3f × memcpy", s->codec->name, bits,
+         nnz / bench_seconds(&alone, n), bench_ratio(&copy, &alone, n));
   if (chosen) {
-    printf("; from rows in source order, as packing does (map, sort, choose, check), %.1f M nnz/s, %.3f ×", nnz / bench_seconds(&packing, n),
-           bench_ratio(&copy, &packing, n));
+    printf("; from rows in source order, as packing does (map, sort, choose, check), %.1f M nnz/s, %.3f ×",
+           nnz / bench_seconds(&packing, n), bench_ratio(&copy, &packing, n));
     bench_report_set(s->report, FIGURE_ENCODE, FROM_RECORDS, nnz / bench_seconds(&packing, n));
     bench_report_set(s->report, FIGURE_ENCODE_ALONE, FROM_RECORDS, nnz / bench_seconds(&alone, n));
     bench_report_set(s->report, bench_size_figure(s->m->whole, s->options->source_order), FROM_RECORDS, bits);

@@ -1,5 +1,5 @@
-/* Whole bytes in the manner of StreamVByte: two control bits for each number say 0, 1, 2 or 4 bytes; controls first, then bytes. A row is its
- * gaps - 1, then its counts - 1; the last four of each are filled up with zeros. */
+/* Whole bytes in the manner of StreamVByte: two control bits for each number say 0, 1, 2 or 4 bytes; controls first, then bytes.
+ * A row is its gaps - 1, then its counts - 1; the last four of each are filled up with zeros. */
 #include "peers.h"
 
 #include <string.h>
@@ -80,7 +80,8 @@ static inline __attribute__((target("ssse3"))) __m128i take_four(const shuffles 
   return x;
 }
 
-static __attribute__((target("ssse3"))) bool decode_shuffle(const shuffles *t, const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, float *values) {
+static __attribute__((target("ssse3"))) bool decode_shuffle(const shuffles *t, const uint8_t *in, size_t length, uint32_t n, uint32_t *ids,
+                                                             float *values) {
   size_t n_controls = (n + FOUR - 1) / FOUR;
   const uint8_t *bytes = in + 2 * n_controls;
   const __m128i one = _mm_set1_epi32(1);
@@ -105,7 +106,9 @@ static bool decode(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, 
   return decode_shuffle(&table, in, length, n, ids, values);
 }
 #else
-static bool decode(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, float *values) { return decode_scalar(in, length, n, ids, values); }
+static bool decode(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, float *values) {
+  return decode_scalar(in, length, n, ids, values);
+}
 #endif
 
 const bench_peer bench_peer_bytes = {"bytes (0, 1, 2, 4)", "gaps and counts, per row", true, encode, decode};

@@ -18,7 +18,9 @@ static size_t lz4_squeeze(const void *in, size_t size, void *out, size_t room) {
   return length > 0 ? (size_t)length : 0;
 }
 
-static bool lz4_expand(const void *in, size_t length, void *out, size_t size) { return LZ4_decompress_safe(in, out, (int)length, (int)size) == (int)size; }
+static bool lz4_expand(const void *in, size_t length, void *out, size_t size) {
+  return LZ4_decompress_safe(in, out, (int)length, (int)size) == (int)size;
+}
 
 static size_t zstd_squeeze(const void *in, size_t size, void *out, size_t room, int level) {
   static ZSTD_CCtx *context; /* this program has one thread; kept until it ends */
@@ -57,7 +59,8 @@ static size_t encode_both(squeeze_fn squeeze, const uint32_t *ids, const float *
 static bool decode_both(expand_fn expand, const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, float *values) {
   uint32_t first;
   memcpy(&first, in, sizeof first);
-  return first <= length - 4 && expand(in + 4, first, ids, (size_t)n * 4) && expand(in + 4 + first, length - 4 - first, values, (size_t)n * 4);
+  return first <= length - 4 && expand(in + 4, first, ids, (size_t)n * 4) &&
+         expand(in + 4 + first, length - 4 - first, values, (size_t)n * 4);
 }
 
 #define PEER(id, text, how, squeeze, expand)                                                                                 \

@@ -91,7 +91,8 @@ static double run_copy(void *user) {
 
 static bool decode_unit(const state *s, uint64_t unit, uint64_t place) {
   uint32_t n = count_of(s, unit);
-  return !n || s->peer->decode(s->bytes + s->offset[unit], s->offset[unit + 1] - s->offset[unit], n, s->ring.ids + place, s->ring.values + place);
+  return !n || s->peer->decode(s->bytes + s->offset[unit], s->offset[unit + 1] - s->offset[unit], n, s->ring.ids + place,
+                               s->ring.values + place);
 }
 
 static double run_decode(void *user) {
@@ -109,7 +110,8 @@ static double run_decode(void *user) {
 static void verify(const state *s) {
   for (uint64_t u = 0; u < s->n_units; u++) {
     uint64_t first = first_of(s, u), n = count_of(s, u);
-    if (!decode_unit(s, u, 0) || memcmp(s->ring.ids, s->m->stored + first, n * 4) || memcmp(s->ring.values, s->m->stored_values + first, n * 4))
+    if (!decode_unit(s, u, 0) || memcmp(s->ring.ids, s->m->stored + first, n * 4) ||
+        memcmp(s->ring.values, s->m->stored_values + first, n * 4))
       bench_fail("%s: unit %llu comes out wrong", s->peer->name, (unsigned long long)u);
   }
 }
@@ -141,8 +143,8 @@ static void measure(state *s, const bench_peer *peer, uint32_t group) {
   bench_run_laps((bench_lap *const[]){&copy, &decode}, 2, n);
   uint64_t encoded = s->m->indptr[encode_units(s) * group], all = s->m->indptr[s->n_rows];
   printf("| %s | %s | %u | %.2f | %.0f | %.4f × | %.0f | %.2f × |\n", peer->name, peer->what, group, 8 * size / (double)all,
-         (double)encoded / bench_seconds(&encode, n) / 1e6, bench_ratio(&copy_in_order, &encode, n), (double)all / bench_seconds(&decode, n) / 1e6,
-         bench_ratio(&copy, &decode, n));
+         (double)encoded / bench_seconds(&encode, n) / 1e6, bench_ratio(&copy_in_order, &encode, n),
+         (double)all / bench_seconds(&decode, n) / 1e6, bench_ratio(&copy, &decode, n));
   fflush(stdout);
 }
 
@@ -155,9 +157,11 @@ void bench_peers(const bench_options *options, const bench_matrix *m) {
   s.offset = bench_get(s.n_rows + 1, 8);
   s.bytes = bench_reserve(m->indptr[s.n_rows] * 12 + 8192 * s.n_rows + (uint64_t)BENCH_RUN * m->max_nnz * 12, 1);
   bench_ring_init(&s.ring, m);
-  printf("\n## Other codecs\nThe first %llu cells, in the same order of genes; encoding timed on %d of them; groups in shuffled order, each decoded once for all its cells\n\n",
+  printf("\n## Other codecs\nThe first %llu cells, in the same order of genes; encoding timed on up to %d of them; groups in shuffled order, each\n"
+         "decoded once for all its cells\n\n",
          (unsigned long long)s.n_rows, ENCODE_CELLS);
-  printf("| codec | of | rows at once | bits/nnz | encode M nnz/s | to memcpy | decode M nnz/s | to memcpy |\n|---|---|---|---|---|---|---|---|\n");
+  printf("| codec | of | rows at once | bits/nnz | encode M nnz/s | to memcpy | decode M nnz/s | to memcpy |\n");
+  printf("|---|---|---|---|---|---|---|---|\n");
   for (size_t i = 0; m->whole && i < sizeof counts / sizeof *counts; i++) measure(&s, counts[i], 1);
   for (size_t i = 0; i < sizeof general / sizeof *general; i++) {
     measure(&s, general[i], 1);

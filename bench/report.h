@@ -8,6 +8,7 @@ typedef enum bench_figure {
   FIGURE_COUNTS,
   FIGURE_COUNTS_SOURCE,
   FIGURE_LOGNORM,
+  FIGURE_LOGNORM_SOURCE,
   FIGURE_OVERHEAD,
   FIGURE_STORED,
   FIGURE_ORIGINAL,
@@ -27,6 +28,7 @@ typedef struct bench_report {
   double value[N_FIGURES][N_SOURCES];
   bool measured[N_FIGURES][N_SOURCES];
   double load_before;
+  bool other_rows; /* not counts with genes by detection, for which the decoding figures are stated */
 } bench_report;
 
 void bench_report_begin(bench_report *report); /* notes the load */

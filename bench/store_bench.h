@@ -6,7 +6,8 @@
 enum { BENCH_CODECS = 16 };
 
 typedef struct bench_store_size {
-  uint64_t nnz, segments, others /* manifests */, records;
+  uint64_t nnz, segments, others /* manifests */, records, index, blocks;
+  uint32_t block_rows;
   uint64_t rows_of[BENCH_CODECS]; /* by codec */
   double bits, overhead;          /* per nonzero: segments and manifests; that less the records */
 } bench_store_size;

@@ -20,7 +20,8 @@ typedef struct state {
 } state;
 
 typedef enum what { COPY, ZERO, STORED, ORIGINAL, SORTED, DENSE } what;
-static const char *const what_names[] = {"memcpy", "memset", "stored gene order", "original ids, unsorted", "original ids, sorted", "dense float32"};
+static const char *const what_names[] = {"memcpy",  "memset", "stored gene order",
+                                         "original ids, unsorted", "original ids, sorted", "dense float32"};
 
 typedef struct way {
   const state *s;
@@ -37,10 +38,13 @@ static void need(annb_status s, const annb_error *err) {
 static void fetch(const way *w, const uint64_t *rows, size_t n, int64_t *indptr) {
   const state *s = w->s;
   const bench_ring *ring = &s->ring;
+  size_t dense_size = (size_t)BENCH_BATCH * s->m->n_cols * sizeof *ring->dense;
   annb_error err;
-  annb_fetch_options o = {.dtype = ANNB_F32, .sort_indices = w->what == SORTED, .gene_order = w->what == STORED ? ANNB_GENES_STORED : ANNB_GENES_ORIGINAL};
+  annb_fetch_options o = {.dtype = ANNB_F32,
+                          .sort_indices = w->what == SORTED,
+                          .gene_order = w->what == STORED ? ANNB_GENES_STORED : ANNB_GENES_ORIGINAL};
   if (w->what == DENSE)
-    need(annb_fetch_dense(w->store, s->context, s->matrix, rows, n, &o, ring->dense, 0, (size_t)BENCH_BATCH * s->m->n_cols * sizeof(float), &err), &err);
+    need(annb_fetch_dense(w->store, s->context, s->matrix, rows, n, &o, ring->dense, 0, dense_size, &err), &err);
   else need(annb_fetch_csr(w->store, s->context, s->matrix, rows, n, &o, indptr, ring->ids, ring->values, ring->capacity, &err), &err);
 }
 
@@ -111,10 +115,12 @@ static void verify(const way *w) {
 /* ---- measuring ---- */
 
 static void measure(const state *s, what w, bench_report *report) {
-  static const bench_figure figures[] = {[STORED] = FIGURE_STORED, [ORIGINAL] = FIGURE_ORIGINAL, [SORTED] = FIGURE_SORTED, [DENSE] = FIGURE_DENSE};
+  static const bench_figure figures[] = {[STORED] = FIGURE_STORED, [ORIGINAL] = FIGURE_ORIGINAL,
+                                        [SORTED] = FIGURE_SORTED, [DENSE] = FIGURE_DENSE};
   uint32_t n = s->options->repeats;
   way copy = {s, w == DENSE ? ZERO : COPY, NULL}, checked = {s, w, s->checked}, plain = {s, w, s->unchecked};
-  bench_lap copy_lap = {.run = run_way, .user = &copy}, checked_lap = {.run = run_way, .user = &checked}, plain_lap = {.run = run_way, .user = &plain};
+  bench_lap copy_lap = {.run = run_way, .user = &copy}, checked_lap = {.run = run_way, .user = &checked};
+  bench_lap plain_lap = {.run = run_way, .user = &plain};
   verify(&checked);
   (void)run_way(&checked); /* pages of the files, in either mapping */
   (void)run_way(&plain);
@@ -122,8 +128,8 @@ static void measure(const state *s, what w, bench_report *report) {
   const bench_lap *asked = s->options->no_check ? &plain_lap : &checked_lap;
   double rate = (double)s->m->n_shuffled / bench_seconds(asked, n), ratio = bench_ratio(&copy_lap, asked, n);
   double cost = 100 * (bench_ratio(&checked_lap, &plain_lap, n) - 1);
-  printf("| %s | %.0f | %.1f | %.2f × %s | %+.1f %% |\n", what_names[w], rate, rate * (double)s->m->nnz / (double)s->m->n_rows / 1e6, ratio,
-         what_names[copy.what], cost);
+  printf("| %s | %.0f | %.1f | %.2f × %s | %+.1f %% |\n", what_names[w], rate,
+         rate * (double)s->m->nnz / (double)s->m->n_rows / 1e6, ratio, what_names[copy.what], cost);
   fflush(stdout);
   bench_report_set(report, figures[w], FROM_STORE, ratio);
   bench_report_worst(report, FIGURE_CHECK, FROM_STORE, cost);
@@ -155,7 +161,8 @@ static void take_rows(const state *s, const annb_matrix_info *info, bench_matrix
   m->nnz = m->indptr[m->n_rows];
   m->ids = bench_get(m->nnz, 4);
   m->values = bench_get(m->nnz, 4);
-  for (uint64_t r = 0; r < m->n_rows; r += BENCH_BATCH) read_rows(s, m, r, m->n_rows - r < BENCH_BATCH ? (size_t)(m->n_rows - r) : BENCH_BATCH);
+  for (uint64_t r = 0; r < m->n_rows; r += BENCH_BATCH)
+    read_rows(s, m, r, m->n_rows - r < BENCH_BATCH ? (size_t)(m->n_rows - r) : BENCH_BATCH);
   bench_prepare(m);
 }
 
@@ -177,14 +184,16 @@ void bench_store(const bench_options *options, bench_matrix *m, bench_report *re
   open_store(&s, &info);
   printf("\n# Store, through the reader\n");
   bench_store_sizes(options->store, &size);
+  if (size.nnz != info.nnz) printf("**The files hold other matrices or generations too: their sizes are of all together.**\n");
   bool from_store = m->n_rows == 0;
   if (from_store) take_rows(&s, &info, m);
   if (m->n_rows > info.n_rows || m->n_cols != info.n_cols) bench_fail("the store is not of this file");
   bench_report_set(report, bench_size_figure(m->whole, !s.order), FROM_STORE, size.bits);
   bench_report_set(report, FIGURE_OVERHEAD, FROM_STORE, size.overhead);
-  printf("%llu of its %llu cells, %.1f nonzeros per cell, genes in %s order, raw rows from the %s, checks %s; medians of %u interleaved runs\n\n",
-         (unsigned long long)m->n_rows, (unsigned long long)info.n_rows, (double)m->nnz / (double)m->n_rows, s.order ? "detection" : "source",
-         from_store ? "store itself" : "file", options->no_check ? "not verified" : "verified", options->repeats);
+  printf("%llu of its %llu cells, %.1f nonzeros per cell, genes in %s order, raw rows from the %s, checks %s; "
+         "medians of %u interleaved runs\n\n",
+         (unsigned long long)m->n_rows, (unsigned long long)info.n_rows, (double)m->nnz / (double)m->n_rows,
+         s.order ? "detection" : "source", from_store ? "store itself" : "file", options->no_check ? "not verified" : "verified", options->repeats);
   bench_ring_init(&s.ring, m);
   printf("| delivers | rows/s | M nnz/s | ratio | cost of checks |\n|---|---|---|---|---|\n");
   for (what w = STORED; w <= DENSE; w++) measure(&s, w, report);

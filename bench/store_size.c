@@ -27,6 +27,9 @@ static void count_records(const char *path, bench_store_size *size) {
   }
   size->nnz += segment->meta.nnz;
   size->segments += segment->map.size;
+  size->index += segment->n_pages * ANNB_PAGE;
+  size->blocks += segment->blocks_end - ANNB_PAGE;
+  size->block_rows = segment->header.block_rows;
   annb_segment_close(segment);
 }
 
@@ -38,7 +41,8 @@ static void scan(const char *store, const char *folder, const char *end, bench_s
   if (!dir) bench_fail("%s is not a store: it has no %s/", store, folder);
   for (struct dirent *e; (e = readdir(dir));) {
     if (!ends_with(e->d_name, end)) continue;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s/%s", store, folder, e->d_name) >= sizeof path || stat(path, &st)) bench_fail("cannot read %s", path);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s/%s", store, folder, e->d_name) >= sizeof path || stat(path, &st))
+      bench_fail("cannot read %s", path);
     if (!strcmp(end, ".anns")) count_records(path, size);
     else size->others += (uint64_t)st.st_size;
   }
@@ -55,8 +59,13 @@ void bench_store_sizes(const char *store, bench_store_size *size) {
   double nnz = (double)size->nnz, total = (double)(size->segments + size->others);
   size->bits = 8 * total / nnz;
   size->overhead = 8 * (total - (double)size->records) / nnz;
-  printf("segments %llu bytes, manifests %llu: %.3f bits per nonzero, %.3f of them beside the codec's own bytes; apart from that, columns and sidecar %llu bytes\nrows by codec:",
-         (unsigned long long)size->segments, (unsigned long long)size->others, size->bits, size->overhead, (unsigned long long)side.others);
+  printf("segments %llu bytes, manifests %llu: %.3f bits per nonzero\n", (unsigned long long)size->segments,
+         (unsigned long long)size->others, size->bits);
+  printf("of them the codec's own %.3f; beside these %.3f: index %.3f, padding of blocks of %u cells %.3f, the rest %.3f\n",
+         size->bits - size->overhead, size->overhead, 8 * (double)size->index / nnz, size->block_rows,
+         8 * (double)(size->blocks - size->records) / nnz,
+         8 * (total - (double)(size->index + size->blocks)) / nnz);
+  printf("columns, orders and sidecar apart: %llu bytes\nrows by codec:", (unsigned long long)side.others);
   size_t n;
   const annb_codec *codecs = annb_codecs(&n);
   for (size_t i = 0; i < n; i++)
