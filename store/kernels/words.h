@@ -59,7 +59,8 @@ ANNB_INLINE void annb_scatter_words(const uint16_t *ids, const uint8_t *marks, s
 }
 
 /* For `collect`: the lowest set bit of a word as an element; without one, something that the next element overwrites. */
-ANNB_INLINE uint64_t annb_emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id, uint8_t *out_value) {
+ANNB_INLINE uint64_t annb_emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id,
+                               uint8_t *out_value) {
   uint32_t place = word ? (uint32_t)__builtin_ctzll(word) : 64; /* one instruction */
   annb_put32(out_id, first + place);
   annb_put32(out_value, values[marks[place]]);
@@ -67,7 +68,8 @@ ANNB_INLINE uint64_t annb_emit(uint64_t word, uint32_t first, const uint8_t *mar
 }
 
 /* All set bits of the word, four at a time; returns their number. */
-ANNB_INLINE size_t annb_emit_all(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_ids, uint8_t *out_values) {
+ANNB_INLINE size_t annb_emit_all(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_ids,
+                                 uint8_t *out_values) {
   size_t n = (size_t)__builtin_popcountll(word), i = 0;
   do {
     word = annb_emit(word, first, marks, values, out_ids + i, out_values + 4 * i);
