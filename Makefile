@@ -90,7 +90,8 @@ $(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
 $(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS)
 $(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(CHECK_CFLAGS)
 $(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
-$(B)/obj/tests/avx512_emulated.o: MODULE_CFLAGS += -Wno-psabi -fwrapv # vectors are passed inside this file only; SIMDe lets signed lanes wrap
+SIMDE_CFLAGS := -Wno-psabi -fwrapv # vectors are passed inside the file only; SIMDe lets signed lanes wrap
+$(B)/obj/tests/avx512_emulated.o: MODULE_CFLAGS += $(SIMDE_CFLAGS)
 
 $(B)/obj/%.o: %.c Makefile
 	$(call say,CC)
@@ -208,7 +209,8 @@ bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH
 	@$(B)/bench/codec $(BENCH_ARGS)
 fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
 	@mkdir -p build/fuzz
-	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
+	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
+	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
 	@build/fuzz/records $(or $(FUZZ_N),10000000)
 .PHONY: bench-programs bench-codec fuzz
 bench-programs: $(BENCHES)

@@ -1,5 +1,5 @@
-/* SIMDe's AVX-512 in portable C, and what it lacks (0.7.4) of what the kernels use; plain loops over the lanes, masked loads that touch only what the
- * mask chooses. */
+/* SIMDe's AVX-512 in portable C, and what it lacks (0.7.4) of what the kernels use; plain loops over the lanes, masked loads that touch
+ * only what the mask chooses. */
 #ifndef ANNB_TESTS_SIMDE_AVX512_H
 #define ANNB_TESTS_SIMDE_AVX512_H
 

@@ -33,7 +33,7 @@ INLINE uint16_t first16(size_t n) { return (uint16_t)first64(n); }
 #define EIGHT(x) (x), (x) + 1, (x) + 2, (x) + 3, (x) + 4, (x) + 5, (x) + 6, (x) + 7
 _Alignas(64) static const uint8_t iota[64] = {EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)};
 
-/* The chosen bytes moved together. Some machines wait for what the destination held, even when all of it is replaced: it starts as a fresh zero. */
+/* The chosen bytes moved together. Some machines wait for what the destination held though all of it is replaced: it starts as a fresh zero. */
 INLINE __m512i compress(uint64_t chosen, __m512i x) {
   __m512i zero = _mm512_setzero_si512();
 #ifndef ANNB_SIMDE
@@ -70,7 +70,8 @@ AVX512 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *on
 
 /* For 64 values of w ≤ 8 bits in 8w bytes: the 8 bytes in which each 8 values are. */
 #define BYTES(w) {EIGHT(0), EIGHT(w), EIGHT(2 * (w)), EIGHT(3 * (w)), EIGHT(4 * (w)), EIGHT(5 * (w)), EIGHT(6 * (w)), EIGHT(7 * (w))}
-_Alignas(64) static const uint8_t low_bytes[9][64] = {BYTES(0), BYTES(1), BYTES(2), BYTES(3), BYTES(4), BYTES(5), BYTES(6), BYTES(7), BYTES(8)};
+_Alignas(64) static const uint8_t low_bytes[9][64] = {BYTES(0), BYTES(1), BYTES(2), BYTES(3), BYTES(4),
+                                                          BYTES(5), BYTES(6), BYTES(7), BYTES(8)};
 
 /* For 32 values of 9 bits: the two bytes in which each is, and where it starts in them. */
 #define TWO(x) (x), (x) + 1
@@ -102,8 +103,8 @@ typedef struct recipe {
 
 INLINE recipe recipe_for(unsigned k) {
   unsigned w = k <= 8 ? k : 0; /* nine is another way */
-  return (recipe){load512(low_bytes[w]), _mm512_set1_epi64((long long)(w * UINT64_C(0x0706050403020100))), _mm512_set1_epi8((char)((1u << w) - 1)),
-                  _mm_cvtsi32_si128((int)k), k};
+  __m512i shifts = _mm512_set1_epi64((long long)(w * UINT64_C(0x0706050403020100))), mask = _mm512_set1_epi8((char)((1u << w) - 1));
+  return (recipe){load512(low_bytes[w]), shifts, mask, _mm_cvtsi32_si128((int)k), k};
 }
 
 INLINE __m512i nine_bits(const uint8_t *p) {
@@ -224,8 +225,8 @@ typedef struct recipe32 {
 INLINE recipe32 recipe32_for(unsigned k) {
   __m512i bit = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(load128(iota)), _mm512_set1_epi32((int)k));
   __m512i at = _mm512_mullo_epi32(_mm512_srli_epi32(bit, 3), _mm512_set1_epi32(0x01010101)); /* at most 28, so that no byte carries */
-  return (recipe32){_mm512_add_epi8(at, _mm512_set1_epi32(0x03020100)), _mm512_and_si512(bit, _mm512_set1_epi32(7)), _mm512_set1_epi32((1 << k) - 1),
-                    _mm_cvtsi32_si128((int)k), k};
+  __m512i bytes = _mm512_add_epi8(at, _mm512_set1_epi32(0x03020100)), shifts = _mm512_and_si512(bit, _mm512_set1_epi32(7));
+  return (recipe32){bytes, shifts, _mm512_set1_epi32((1 << k) - 1), _mm_cvtsi32_si128((int)k), k};
 }
 
 /* 16 codes; the quotients of the first n are added to *all. */
@@ -292,7 +293,10 @@ AVX512 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uin
 
 AVX512 static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *out) {
   const __m512i add = _mm512_set1_epi32(base);
-  for (size_t i = 0; i < n; i += 16) _mm512_storeu_ps(out + 4 * i, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_cvtepu16_epi32(load256(codes + i)), add)));
+  for (size_t i = 0; i < n; i += 16) {
+    __m512i x = _mm512_add_epi32(_mm512_cvtepu16_epi32(load256(codes + i)), add);
+    _mm512_storeu_ps(out + 4 * i, _mm512_cvtepi32_ps(x));
+  }
 }
 
 /* The largest lane of 16 bits. */
@@ -340,12 +344,13 @@ INLINE void put_elements(__m128i places, __m128i marks, uint32_t first, const sm
 }
 
 /* More than 16 elements, or large marks. */
-INLINE void put_rest(__m512i places, __m512i marks, size_t n, uint32_t first, const small_values *v, const uint32_t *values, uint32_t *out_ids,
-                     uint8_t *out_values) {
+INLINE void put_rest(__m512i places, __m512i marks, size_t n, uint32_t first, const small_values *v, const uint32_t *values,
+                     uint32_t *out_ids, uint8_t *out_values) {
   uint8_t place_bytes[64], mark_bytes[64];
   store512(place_bytes, places);
   store512(mark_bytes, marks);
-  for (size_t i = 16; i < n; i += 16) put_elements(load128(place_bytes + i), load128(mark_bytes + i), first, v, out_ids + i, out_values + 4 * i);
+  for (size_t i = 16; i < n; i += 16)
+    put_elements(load128(place_bytes + i), load128(mark_bytes + i), first, v, out_ids + i, out_values + 4 * i);
   for (uint64_t large = _mm512_cmpge_epu8_mask(marks, _mm512_set1_epi8(32)); large; large &= large - 1) {
     unsigned i = (unsigned)__builtin_ctzll(large);
     annb_put32(out_values + 4 * i, values[mark_bytes[i]]);

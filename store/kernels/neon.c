@@ -33,7 +33,8 @@ static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
   for (size_t i = 0; i < size; i += 8) {
     uint64_t word = load_word(bits + i, size - i), base = each * (8 * i & 255);
     if (word == 0 || at > end) return false; /* a word writes at most 64 past `end` */
-    uint64_t counts = vget_lane_u64(vreinterpret_u64_u8(vcnt_u8(vcreate_u8(word))), 0), sums = counts * each; /* byte j: ones up to byte j */
+    uint64_t counts = vget_lane_u64(vreinterpret_u64_u8(vcnt_u8(vcreate_u8(word))), 0);
+    uint64_t sums = counts * each; /* byte j: ones up to byte j */
     for (unsigned j = 0; j < 8; j++) unary_byte(word, j, base, sums << 8, at);
     at += sums >> 56;
   }
@@ -140,7 +141,7 @@ static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
 
 /* ---- codes of 32 bits ---- */
 
-/* For 8 values of up to 15 bits in two halves: the four bytes in which each is (beyond the 16th: zero and not needed), where it starts, its bits. */
+/* For 8 values of up to 15 bits in two halves: the four bytes in which each is (past the 16th: not needed), where it starts in them, its bits. */
 typedef struct recipe32 {
   uint8x16_t bytes[2];
   int32x4_t shifts[2], k;
@@ -167,7 +168,7 @@ ANNB_INLINE recipe32 recipe32_for(unsigned k) {
 /* 8 codes; the quotients of the first n are added to *all. */
 ANNB_INLINE eight codes32_of(const recipe32 *r, const uint8_t *ones, const uint8_t *lows, uint32_t n, uint8x16_t *all) {
   uint8x16_t from = vld1q_u8(lows);
-  uint16x8_t q = vmovl_u8(vget_low_u8(quotients16(ones, n < 8 ? n : 8, all)));
+  uint16x8_t q = vmovl_u8(vget_low_u8(quotients16(ones, n, all)));
   eight codes = {{vmovl_u16(vget_low_u16(q)), vmovl_u16(vget_high_u16(q))}};
   for (unsigned h = 0; h < 2; h++) {
     uint32x4_t low = vshlq_u32(vreinterpretq_u32_u8(vqtbl1q_u8(from, r->bytes[h])), r->shifts[h]);
@@ -290,15 +291,16 @@ ANNB_INLINE uint8x16_t set_bits(const uint8_t *marks) {
 }
 
 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  for (size_t w = 0; w < n_words; w++, by_id += 64) {
-    uint8x16_t low = vpaddq_u8(set_bits(by_id), set_bits(by_id + 16)), high = vpaddq_u8(set_bits(by_id + 32), set_bits(by_id + 48));
+  size_t n = 0;
+  for (size_t w = 0; w < n_words; w++) {
+    const uint8_t *at = by_id + 64 * w;
+    uint8x16_t low = vpaddq_u8(set_bits(at), set_bits(at + 16)), high = vpaddq_u8(set_bits(at + 32), set_bits(at + 48));
     uint8x16_t sums = vpaddq_u8(low, high);
     uint64_t word = vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)), 0);
-    size_t n = annb_emit_all(word, (uint32_t)(64 * w), by_id, values, out_ids, out_values);
-    for (unsigned i = 0; i < 64; i += 16) vst1q_u8(by_id + i, vdupq_n_u8(0));
-    out_ids += n;
-    out_values += 4 * n;
+    n += annb_emit_places(word, (uint32_t)(64 * w), out_ids + n);
   }
+  annb_mark_words(out_ids, n, by_id, values, out_values);
+  memset(by_id, 0, 64 * n_words);
 }
 
 static void expand(uint8_t *by_id, size_t n, float *out) {

@@ -1,5 +1,5 @@
-/* The vector instructions of x86-64, by target attributes; with ANNB_SIMDE, which only tests define, the same in portable C, so that kernels run on
- * machines that lack the instructions. */
+/* The vector instructions of x86-64, by target attributes; with ANNB_SIMDE, which only tests define, the same in portable C, so that
+ * kernels run on machines that lack the instructions. */
 #ifndef ANNB_STORE_KERNELS_X86_VECTOR_H
 #define ANNB_STORE_KERNELS_X86_VECTOR_H
 

@@ -1,5 +1,5 @@
-/* As much of Check's interface as the tests of kernels and codecs use, for machines where Check is not installed: all in one process, which ends at the
- * first failure. */
+/* As much of Check's interface as the tests of kernels and codecs use, for machines where Check is not installed: all in one process,
+ * which ends at the first failure. */
 #ifndef ANNB_TESTS_CROSS_CHECK_H
 #define ANNB_TESTS_CROSS_CHECK_H
 

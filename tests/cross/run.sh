@@ -7,14 +7,14 @@ cd "$(dirname "$0")/../.."
 B=${B:-build/aarch64}
 cc=${AARCH64_CC:-aarch64-linux-gnu-gcc}
 runner=${QEMU_AARCH64-qemu-aarch64}
-flags=(-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror -Iinclude -Itests/cross)
-sources=(store/kernels/*.c store/rice_*.c store/codec.c store/codec_plain.c store/codec_count.c store/codec_dict.c store/deliver.c store/whole.c
-  store/status.c store/error.c tests/codec_help.c tests/avx512_emulated.c tests/cross/no_lz4.c)
+flags=(-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
+  -Wmissing-prototypes -Wvla -Werror -Iinclude -Itests/cross)
+sources=(store/kernels/*.c store/rice_*.c store/codec.c store/codec_plain.c store/codec_count.c store/codec_dict.c store/deliver.c
+  store/whole.c store/status.c store/error.c tests/codec_help.c tests/avx512_emulated.c tests/cross/no_lz4.c)
 read -ra optimise <<<"${CFLAGS:--O2 -g}"
 
 mkdir -p "$B/obj" "$B/tests" "$B/logs"
-printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} sh -c 'source=$1 object=$2; shift 2; exec "$@" -c "$source" -o "$object/$(basename "$source" .c).o"' \
-  - {} "$B/obj" "$cc" "${flags[@]}" "${optimise[@]}"
+for s in "${sources[@]}"; do "$cc" "${flags[@]}" "${optimise[@]}" -c -o "$B/obj/$(basename "$s" .c).o" "$s"; done
 
 passed=0 failed=0
 for t in ${T:-test_kernels test_codec_count test_codec_dict test_deliver}; do

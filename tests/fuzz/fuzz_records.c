@@ -3,6 +3,7 @@
 #include "../../store/codec.h"
 #include "../../store/deliver.h"
 #include "../../store/kernels/kernels.h"
+#include "../codec_help.h"
 
 #include <annblock/annblock.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void deliver(fuzz *f, const annb_row_shape *shape, const uint8_t *record,
 
 static void decode_all(fuzz *f, const annb_row_shape *shape, const uint8_t *record, size_t length, const annb_gene_table *table) {
   size_t n, value_bytes = (size_t)shape->nnz * annb_dtype_size(shape->dtype);
-  const annb_kernel *const *kernels = annb_kernels(&n);
+  const annb_kernel *const *kernels = help_kernels(&n);
   bool valid = false;
   for (size_t k = 0; k < n; k++) {
     if (!kernels[k]->usable()) continue;
