@@ -323,7 +323,7 @@ def test_newer_format(copy):
     data[12:16] = (192).to_bytes(4, "little")  # with a longer header: else it is a damaged one of this version
     manifest.write_bytes(data)
     message = refused(run("info", copy), manifest.name)
-    assert "format 9" in message
+    assert "format 9.1, which is newer than" in message
 
 
 # ---- outputs ----
@@ -337,7 +337,10 @@ def test_output_exists(store, tmp_path):
     before = tree(tmp_path)
     for name in ("file", "folder", "store"):
         refused(run("pack", EXAMPLE, "-o", tmp_path / name), name)
-    refused(run("export", store, "-o", tmp_path / "file"), "file")
+    message = refused(run("export", store, "-o", tmp_path / "file"), "file")
+    assert message.endswith("file: exists already: use --force to replace it")
+    assert "use --force to add a generation" in refused(run("pack", EXAMPLE, "-o", tmp_path / "store"), "store")
+    assert "--force" not in refused(run("pack", EXAMPLE, "-o", tmp_path / "folder"), "folder")
     refused(run("export", store, "-o", tmp_path / "folder"), "folder")
     for name in ("file", "folder"):
         refused(run("pack", EXAMPLE, "-o", tmp_path / name, "--force"), name)
@@ -352,6 +355,25 @@ def test_output_is_the_input(tmp_path):
         for force in ([], ["--force"]):
             refused(run("pack", source, "-o", output, *force), "a.h5ad")
     assert tree(tmp_path) == {"a.h5ad": EXAMPLE.read_bytes()}
+
+
+def test_store_in_place_of_a_file(store, tmp_path):
+    for args in (["pack", store, "-o", tmp_path / "s"], ["convert-check", store, EXAMPLE], ["convert-check", EXAMPLE, store]):
+        assert "is an annblock store, not a .h5ad file" in refused(run(*args), store.name)
+    assert "is a directory, not a .h5ad file" in refused(run("convert-check", tmp_path, EXAMPLE), tmp_path.name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_objects_are_named_from_the_root(tmp_path):
+    source = tmp_path / "a.h5ad"
+    shutil.copy(EXAMPLE, source)
+    with h5py.File(source, "r+") as f:
+        f.move("obs/barcode", "obs/other")
+    assert ": /obs/barcode: " in refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
+    with h5py.File(source, "r+") as f:
+        f["X"].attrs["encoding-type"] = "coo_matrix"
+        f.move("obs/other", "obs/barcode")
+    assert "'coo_matrix', which cannot be packed: make it CSR, CSC or dense" in refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
 
 
 def test_export_into_the_store(copy):
@@ -503,6 +525,14 @@ def small_disk(tmp_path):
         pytest.skip("cannot mount a small filesystem here")
     yield path, lambda size: subprocess.run(["mount", "-o", f"remount,size={size}", path], check=True)
     subprocess.run(["umount", path], check=True)
+
+
+def test_output_cannot_be_made(small_disk, store):
+    """The message names the file asked for, not a temporary one, and says why."""
+    disk, _ = small_disk
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    message = refused(run("export", store, "-o", disk / "out.h5ad"), "disk/out.h5ad: ")
+    assert "cannot create: Read-only file system" in message and str(disk) in message and ".annblock-export" not in message
 
 
 def test_full_disk(small_disk, store):

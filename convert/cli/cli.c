@@ -17,6 +17,12 @@ int cli_fail(const annb_error *err) {
   return CLI_FAILED;
 }
 
+int cli_fail_hint(const annb_error *err, const char *hint) {
+  fflush(stdout);
+  fprintf(stderr, "annblock: %s: %s\n", err->message, hint);
+  return CLI_FAILED;
+}
+
 int cli_fail_or_signal(const annb_error *err) {
   int number = caught;
   if (!number) return cli_fail(err);

@@ -19,6 +19,8 @@ int cmd_compare(int argc, char **argv);
 
 /* "annblock: <message>" on stderr; returns CLI_FAILED. */
 int cli_fail(const annb_error *err);
+/* The same with ": <hint>" behind the message. */
+int cli_fail_hint(const annb_error *err, const char *hint);
 /* The same for a cancelled or failed call: when a signal was caught the process ends by that signal, after the clean-up that was done. */
 int cli_fail_or_signal(const annb_error *err);
 

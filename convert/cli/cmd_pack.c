@@ -1,4 +1,5 @@
 /* annblock pack INPUT.h5ad -o STORE */
+#include "../../store/manifest.h"
 #include "cli.h"
 #include "progress.h"
 #include "text.h"
@@ -64,6 +65,11 @@ static void tell(const arguments *a, const annb_pack_result *result, double seco
   free(time);
 }
 
+static bool is_store(const char *path) {
+  uint64_t generation = 0;
+  return !annb_manifest_latest(path, &generation, NULL) && generation > 0;
+}
+
 int cmd_pack(int argc, char **argv) {
   arguments a = {0};
   annb_pack_result result = {0};
@@ -76,6 +82,7 @@ int cmd_pack(int argc, char **argv) {
   cli_catch_signals();
   annb_status status = annb_pack(a.input, a.output, &a.options, &result, &err);
   double seconds = cli_progress_end(&progress);
+  if (status == ANNB_EEXIST && !a.options.force && is_store(a.output)) return cli_fail_hint(&err, "use --force to add a generation");
   if (status) return cli_fail_or_signal(&err);
   tell(&a, &result, seconds);
   return CLI_OK;
