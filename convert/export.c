@@ -81,7 +81,8 @@ static annb_status check_feature(const char *path, uint64_t mask, uint64_t known
   mask &= ~known;
   if (!mask) return ANNB_OK;
   annb_bits_text("export feature", mask, bits);
-  return annb_fail(err, ANNB_EUNSUPPORTED, path, "has %s, unknown to this release, which can only read it: use a newer annblock to export", bits);
+  return annb_fail(err, ANNB_EUNSUPPORTED, path, "has %s, unknown to this release, which can read but not export it: use a newer annblock",
+                   bits);
 }
 
 static annb_status check_object(const char *store, const annb_fmt_object *object, annb_error *err) {

@@ -296,6 +296,33 @@ def test_damage_is_an_error_not_a_wrong_answer(copy):
     assert sorted(p.name for p in copy.parent.iterdir()) == [copy.name]
 
 
+def test_convert_check_tells_what_differs(tmp_path):
+    a, b = tmp_path / "a.h5ad", tmp_path / "b.h5ad"
+    for path, changed in ((a, False), (b, True)):
+        with h5py.File(path, "w") as f:
+            f["float"] = np.array([1, 5 if changed else 42], "<f4")
+            f["int"] = np.array([1, -2], "<i8" if changed else "<i4")
+            f["big"] = np.array([7, -1 if changed else 258], ">i2")
+            f["text"] = np.array([b"xy", b"ac" if changed else b"ab"])
+            f["flag"] = np.array([True, not changed])
+            f["half"] = np.array([0.5 if changed else np.nan], "<f2")
+            f["size"] = np.array([b"abc" if changed else b"ab"])
+            f["order"] = np.array([1], "<u4" if changed else ">u4")
+    result = run("convert-check", a, b)
+    assert result.code == 1 and result.err == ""
+    assert result.out.splitlines() == [
+        "/big: values differ first at 1: 258 (0x0102) against -1 (0xffff)",
+        "/flag: values differ first at 1: TRUE (0x01) against FALSE (0x00)",
+        "/float: values differ first at 1: 42 (0x42280000) against 5 (0x40a00000)",
+        "/half: values differ first at 0: nan (0x7e00) against 0.5 (0x3800)",
+        "/int: types differ: int32 against int64",
+        "/order: types differ: uint32 big-endian against uint32 little-endian",
+        "/size: types differ: string of 2 bytes against string of 3 bytes",
+        '/text: values differ first at 1: "ab" against "ac"',
+        "8 differences",
+    ]
+
+
 # ---- what is not there, or not what it should be ----
 
 
