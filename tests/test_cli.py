@@ -134,11 +134,23 @@ def test_info_json(store):
     assert columns["obs", "passage"]["nullable"] and columns["obs", "passed_qc"]["dtype"] == "bool"
     assert (columns["var", "gene_ids"]["kind"], columns["var", "gene_ids"]["dtype"]) == ("string", None)
     assert sum(c["index"] for c in about["columns"]) == 2
+    sizes = {suffix: sum(p.stat().st_size for p in store.rglob(f"*.{suffix}")) for suffix in ("anns", "annc", "h5ad", "h5", "annm")}
+    kinds = about["bytes_by_kind"]
+    assert [kinds[k] for k in ("segments", "flat_arrays", "sidecars", "restore_files", "manifest")] == list(sizes.values())
+    assert len(kinds) == 5 and sum(kinds.values()) == about["bytes"] and about["generations"] == 1
+    assert about["sidecars"] == [str(next(store.rglob("*.h5ad")))]
+    assert x["bytes"] == kinds["segments"]
+
+
+def test_info_without_the_sidecar(copy):
+    next(copy.rglob("*.h5ad")).unlink()
+    assert info(copy)["sidecars"] == [None] and "No such file" in ok("info", copy).out
 
 
 def test_info_text(store):
     text = ok("info", store).out
-    for expected in ("cells", "2,000", "genes", "2,400", "459,955", "9.58 %", "f32", "cell_type", "8 categories", "passage"):
+    assert f"{next(store.rglob('*.h5ad'))} (opens in anndata)" in text and "--generation" not in text
+    for expected in ("flat arrays", "restore files", "cells", "2,000", "genes", "2,400", "459,955", "9.58 %", "f32", "cell_type", "8 categories", "passage"):
         assert expected in text, text
     assert not any(line != line.rstrip() for line in text.splitlines())
 
@@ -175,6 +187,12 @@ def test_head_past_the_end(tmp_path):
     made_files.ACCEPT["csr_1x1"](tmp_path / "a.h5ad")
     ok("pack", tmp_path / "a.h5ad", "-o", tmp_path / "s")
     assert ok("head", tmp_path / "s", "-n", "1000000").out.splitlines()[0] == "cell0"
+
+
+def test_head_of_no_cells(tmp_path):
+    made_files.write(tmp_path / "a.h5ad", made_files.counts(n=0, m=1234))
+    ok("pack", tmp_path / "a.h5ad", "-o", tmp_path / "s")
+    assert ok("head", tmp_path / "s").out == "no cells to show: the store has 0 cells and 1,234 genes\n"
 
 
 def test_text_is_safe_for_terminals(tmp_path):
@@ -436,6 +454,23 @@ def test_force_makes_generations(tmp_path):
     assert set(first) < set(tree(store))
     ok("pack", other, "-o", tmp_path / "new.annblock", "--force")
     assert info(tmp_path / "new.annblock")["generation"] == 1
+
+
+def test_older_generations(tmp_path):
+    store, other = tmp_path / "s.annblock", tmp_path / "b.h5ad"
+    made_files.ACCEPT["columns"](other)
+    ok("pack", EXAMPLE, "-o", store)
+    first = ok("head", store).out
+    ok("pack", other, "-o", store, "--force")
+    newest, older = info(store), json.loads(ok("info", store, "--json", "--generation", "1").out)
+    assert (newest["generation"], newest["generations"], older["generation"], older["n_obs"]) == (2, 2, 1, 2000)
+    assert "2 (2 are kept: see another one with --generation N)" in ok("info", store).out
+    assert ok("head", store, "--generation", "1").out == first != ok("head", store).out
+    ok("export", store, "-o", tmp_path / "out.h5ad", "--generation", "1")
+    assert differences(EXAMPLE, tmp_path / "out.h5ad") == []
+    for args in (["info", store], ["head", store], ["export", store, "-o", tmp_path / "no.h5ad"]):
+        assert "has no generation 3; the newest is 2" in refused(run(*args, "--generation", "3"), "s.annblock")
+        assert run(*args, "--generation", "0").code == 2
 
 
 def test_failed_force_leaves_the_old_store(copy, tmp_path):

@@ -78,6 +78,10 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *wh
   return n;
 }
 
+uint64_t cli_generation(struct argp_state *state, const char *text) {
+  return cli_number(state, "--generation", "the number of a generation", text, 1, UINT64_MAX);
+}
+
 static bool parse_size(const char *text, uint64_t *out) {
   static const char suffixes[] = "KMGT";
   const char *end;

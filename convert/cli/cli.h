@@ -31,6 +31,11 @@ char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A whole number of minimum … maximum from `text`; else a usage error that says what `option` takes. */
 uint64_t cli_number(struct argp_state *state, const char *option, const char *what, const char *text, uint64_t minimum, uint64_t maximum);
+/* The option --generation of commands that read a store, and its number. */
+enum { CLI_GENERATION = 512 };
+#define CLI_GENERATION_OPTION \
+  {.name = "generation", .key = CLI_GENERATION, .arg = "N", .doc = "An older generation of the store, the default is the newest"}
+uint64_t cli_generation(struct argp_state *state, const char *text);
 /* A number of bytes with an optional suffix K, M, G or T (powers of 1024), at least `minimum`. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t minimum);
 /* ARGP_KEY_ARG: put `arg` into the next free of the n places, a usage error when all are taken. */

@@ -18,6 +18,7 @@ typedef struct arguments {
 static const struct argp_option options[] = {
     {.key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
     {.name = "force", .key = FORCE, .doc = "Replace OUT.h5ad if it exists, once the new file is complete"},
+    CLI_GENERATION_OPTION,
     {0},
 };
 
@@ -26,6 +27,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case OUTPUT: a->output = arg; return 0;
     case FORCE: a->options.force = true; return 0;
+    case CLI_GENERATION: a->options.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock export STORE -o OUT.h5ad");

@@ -57,8 +57,9 @@ static const struct argp parser = {
 
 static void tell(const arguments *a, const annb_pack_result *result, double seconds) {
   char *cells = cli_count(result->n_obs), *genes = cli_count(result->n_vars), *nnz = cli_count(result->nnz), *time = cli_duration(seconds);
-  fprintf(stderr, "packed %s cells x %s genes, %s nonzeros into %s (generation %llu) in %s\n", cells, genes, nnz, a->output,
-          (unsigned long long)result->generation, time);
+  char *generation = cli_count(result->generation);
+  fprintf(stderr, "packed %s cells x %s genes, %s nonzeros into %s (generation %s) in %s\n", cells, genes, nnz, a->output, generation, time);
+  free(generation);
   free(cells);
   free(genes);
   free(nnz);
