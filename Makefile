@@ -231,6 +231,7 @@ install: all ## install to DESTDIR/prefix (default /usr/local)
 	  sed -e 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@hdf5@|$(HDF5)|' \
 	    scripts/$$p.pc.in > $(DESTDIR)$(libdir)/pkgconfig/$$p.pc || exit 1; \
 	done
+	@DESTDIR='$(DESTDIR)' PKG_CONFIG='$(PKG_CONFIG)' scripts/after_install.sh '$(libdir)' '$(bindir)'
 
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(bindir)/annblock $(addprefix $(DESTDIR)$(includedir)/annblock/,$(notdir $(PUBLIC)))

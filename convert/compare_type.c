@@ -3,19 +3,32 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *class_name(H5T_class_t class) {
-  static const char *const names[] = {"integer",  "float",     "time", "string", "bitfield", "opaque",
-                                      "compound", "reference", "enum", "vlen",   "array"};
-  return class >= 0 && class < (int)(sizeof names / sizeof *names) ? names[class] : "unknown";
-}
-
 static void number(const char *name, long long a, long long b, char *what, size_t size) {
   if (a != b && !*what) snprintf(what, size, "%s %lld against %lld", name, a, b);
 }
 
+static void named(const char *name, const char *const names[], int n, int a, int b, char *what, size_t size) {
+  if (a == b || *what) return;
+  snprintf(what, size, "%s %s against %s", name, a >= 0 && a < n ? names[a] : "unknown", b >= 0 && b < n ? names[b] : "unknown");
+}
+
+/* "int32 against int64", with the byte order where that differs. False when these words are the same. */
+static bool names_differ(hid_t a, hid_t b, char *what, size_t size) {
+  char x[96], y[96];
+  H5T_class_t class = H5Tget_class(a), other = H5Tget_class(b);
+  bool numbers = (class == H5T_INTEGER || class == H5T_FLOAT) && (other == H5T_INTEGER || other == H5T_FLOAT);
+  bool orders = numbers && H5Tget_order(a) != H5Tget_order(b);
+  annb_type_text(a, orders, x, sizeof x);
+  annb_type_text(b, orders, y, sizeof y);
+  if (!strcmp(x, y)) return false;
+  snprintf(what, size, "%s against %s", x, y);
+  return true;
+}
+
 /* Integers, floats, bitfields, times. */
 static void compare_atomic(hid_t a, hid_t b, char *what, size_t size) {
-  if (H5Tget_size(a) > 1) number("byte order", H5Tget_order(a), H5Tget_order(b), what, size);
+  static const char *const orders[] = {"little-endian", "big-endian", "VAX", "mixed", "none"};
+  if (H5Tget_size(a) > 1) named("byte order", orders, 5, H5Tget_order(a), H5Tget_order(b), what, size);
   number("precision", (long long)H5Tget_precision(a), (long long)H5Tget_precision(b), what, size);
   number("bit offset", H5Tget_offset(a), H5Tget_offset(b), what, size);
   if (H5Tget_class(a) == H5T_INTEGER) number("sign", H5Tget_sign(a), H5Tget_sign(b), what, size);
@@ -28,9 +41,10 @@ static void compare_atomic(hid_t a, hid_t b, char *what, size_t size) {
 }
 
 static void compare_string(hid_t a, hid_t b, char *what, size_t size) {
-  number("variable length", H5Tis_variable_str(a), H5Tis_variable_str(b), what, size);
-  number("padding", H5Tget_strpad(a), H5Tget_strpad(b), what, size);
-  number("character set", H5Tget_cset(a), H5Tget_cset(b), what, size);
+  static const char *const paddings[] = {"null-terminated", "null-padded", "space-padded"};
+  static const char *const sets[] = {"ASCII", "UTF-8"};
+  named("padding", paddings, 3, H5Tget_strpad(a), H5Tget_strpad(b), what, size);
+  named("character set", sets, 2, H5Tget_cset(a), H5Tget_cset(b), what, size);
 }
 
 static void compare_names(hid_t a, hid_t b, unsigned i, char *what, size_t size) {
@@ -92,14 +106,9 @@ static void compare_opaque(hid_t a, hid_t b, char *what, size_t size) {
 }
 
 void annb_compare_types(hid_t a, hid_t b, char *what, size_t size) {
-  H5T_class_t class = H5Tget_class(a), other = H5Tget_class(b);
+  H5T_class_t class = H5Tget_class(a);
   *what = 0;
-  if (class != other) {
-    snprintf(what, size, "class %s against %s", class_name(class), class_name(other));
-    return;
-  }
-  if (class != H5T_STRING || H5Tis_variable_str(a) <= 0) number("size", (long long)H5Tget_size(a), (long long)H5Tget_size(b), what, size);
-  if (*what) return;
+  if (names_differ(a, b, what, size)) return;
   switch (class) {
     case H5T_INTEGER:
     case H5T_FLOAT:
@@ -112,6 +121,6 @@ void annb_compare_types(hid_t a, hid_t b, char *what, size_t size) {
     case H5T_VLEN: compare_super(a, b, what, size); break;
     case H5T_ARRAY: compare_array(a, b, what, size); break;
     default:
-      if (H5Tequal(a, b) <= 0) snprintf(what, size, "%s types differ", class_name(class));
+      if (H5Tequal(a, b) <= 0) snprintf(what, size, "%s types differ", annb_class_name(class));
   }
 }

@@ -20,17 +20,9 @@ typedef struct element {
   size_t size;
 } element;
 
-static bool bytes_equal(element *e, const uint8_t *a, const uint8_t *b, size_t n) {
+static bool bytes_equal(element *e, hid_t type, const uint8_t *a, const uint8_t *b, size_t n) {
   if (!n || !memcmp(a, b, n)) return true;
-  char hex[2][2 * 16 + 1];
-  size_t shown = n < 16 ? n : 16;
-  /* most significant byte first, as numbers are written */
-  for (size_t i = 0; i < shown; i++) {
-    snprintf(hex[0] + 2 * i, 3, "%02x", a[shown - 1 - i]);
-    snprintf(hex[1] + 2 * i, 3, "%02x", b[shown - 1 - i]);
-  }
-  if (n <= 8) snprintf(e->what, e->size, "0x%s against 0x%s", hex[0], hex[1]);
-  else snprintf(e->what, e->size, "bytes differ");
+  annb_values_text(type, a, b, e->what, e->size);
   return false;
 }
 
@@ -124,7 +116,7 @@ static bool element_equal(element *e, hid_t type, H5T_class_t class, const uint8
   switch (class) {
     case H5T_STRING: {
       char *x, *y;
-      if (H5Tis_variable_str(type) <= 0) return bytes_equal(e, a, b, size);
+      if (H5Tis_variable_str(type) <= 0) return bytes_equal(e, type, a, b, size);
       memcpy(&x, a, sizeof x);
       memcpy(&y, b, sizeof y);
       return texts_equal(e, x, y);
@@ -143,7 +135,7 @@ static bool element_equal(element *e, hid_t type, H5T_class_t class, const uint8
     }
     case H5T_COMPOUND: return members_equal(e, type, a, b);
     case H5T_REFERENCE: return references_equal(e, type, a, b);
-    default: return bytes_equal(e, a, b, size);
+    default: return bytes_equal(e, type, a, b, size);
   }
 }
 

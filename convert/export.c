@@ -57,7 +57,7 @@ static annb_status check_output(const export *e, annb_error *err) {
   if (kind == ANNB_PATH_DIR) return annb_fail(err, ANNB_EEXIST, e->output, "is a directory");
   if (kind == ANNB_PATH_OTHER) return annb_fail(err, ANNB_EEXIST, e->output, "exists and is not a regular file");
   if (kind == ANNB_PATH_FILE && !e->options.force)
-    return annb_fail(err, ANNB_EEXIST, e->output, "exists already: choose another name, or force it to be replaced");
+    return annb_fail(err, ANNB_EEXIST, e->output, "exists already");
   s = annb_io_kind(e->dir, &kind, err);
   if (!s && kind != ANNB_PATH_DIR) s = annb_fail(err, ANNB_EIO, e->dir, "is not a directory: nothing can be written there");
   return s;
@@ -77,9 +77,12 @@ static annb_status check_outside(const export *e, annb_error *err) {
 
 /* SPEC.md 2.2: features that readers may ignore and export may not. */
 static annb_status check_feature(const char *path, uint64_t mask, uint64_t known, annb_error *err) {
+  char bits[ANNB_BITS_TEXT];
   mask &= ~known;
   if (!mask) return ANNB_OK;
-  return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses a feature that this version cannot export (bit %d)", __builtin_ctzll(mask));
+  annb_bits_text("export feature", mask, bits);
+  return annb_fail(err, ANNB_EUNSUPPORTED, path, "has %s, unknown to this release, which can read but not export it: use a newer annblock",
+                   bits);
 }
 
 static annb_status check_object(const char *store, const annb_fmt_object *object, annb_error *err) {
@@ -136,6 +139,26 @@ static annb_status check_sha256(const char *path, annb_error *err) {
 }
 
 /* ---- writing ---- */
+
+/* Whether a file can be made where the output will be: HDF5 would not say why not. */
+static annb_status check_writable(const export *e, annb_error *err) {
+  int fd;
+  annb_status s = annb_io_create(e->temp, &fd, err);
+  if (s) return s;
+  s = annb_io_close(fd, e->temp, err);
+  annb_io_unlink(e->temp);
+  return s;
+}
+
+/* A failure on the file being written is told of the output: the other name says nothing to anybody. */
+static void name_output(const export *e, annb_error *err) {
+  size_t n = e->temp ? strlen(e->temp) : 0;
+  if (!err || !n || strncmp(err->message, e->temp, n) || strncmp(err->message + n, ": ", 2)) return;
+  annb_error told = *err;
+  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", told.message + n + 2, e->dir);
+  err->system_errno = told.system_errno;
+  err->row = told.row;
+}
 
 static annb_status report(const export *e, const char *stage, annb_error *err) {
   if (!e->options.progress || e->options.progress(e->options.user, stage, 0, 0)) return ANNB_OK;
@@ -194,6 +217,7 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = check_output(e, err);
   if (!s) s = open_store(e, err);
   if (!s) s = check_outside(e, err);
+  if (!s) s = check_writable(e, err);
   if (!s) s = merge_files(e, &sidecar, err);
   if (!s) s = fill_all(e, err);
   if (!s) s = check_filled(e, err);
@@ -204,6 +228,7 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = flush_to_disk(e->temp, err);
   if (!s) s = publish(e, err);
   if (e->temp) annb_io_unlink(e->temp);
+  if (s) name_output(e, err);
   return s;
 }
 

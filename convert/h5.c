@@ -23,11 +23,12 @@ static herr_t innermost(unsigned n, const H5E_error2_t *entry, void *text) {
   return 0;
 }
 
-/* Paths of deep groups would leave no room for what is wrong with them. */
+/* From the root, whatever the caller opened it from. Paths of deep groups would leave no room for what is wrong with them. */
 static void shorten(const char *object, char *out, size_t size) {
   size_t n = strlen(object), head = 200, tail = 200;
-  if (n <= head + tail) snprintf(out, size, "%s: ", object);
-  else snprintf(out, size, "%.*s … %s: ", (int)head, object, object + n - tail);
+  const char *root = *object == '/' ? "" : "/";
+  if (n <= head + tail) snprintf(out, size, "%s%s: ", root, object);
+  else snprintf(out, size, "%s%.*s … %s: ", root, (int)head, object, object + n - tail);
 }
 
 annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...) {
@@ -65,11 +66,23 @@ static annb_status find_signature(const char *path, uint64_t *at, annb_error *er
   return annb_fail(err, ANNB_EINPUT, path, "is not an HDF5 file: no HDF5 signature was found (a partial download, a pointer file of a large-file system, or text?)");
 }
 
+static annb_status check_file(const char *path, annb_error *err) {
+  annb_path_kind kind, inner = ANNB_PATH_ABSENT;
+  annb_status s = annb_io_kind(path, &kind, err);
+  if (s || kind != ANNB_PATH_DIR) return s;
+  char *manifests = annb_io_join(path, "manifests");
+  s = manifests ? annb_io_kind(manifests, &inner, err) : annb_fail_memory(err);
+  free(manifests);
+  if (s) return s;
+  return annb_fail(err, ANNB_EINPUT, path, inner == ANNB_PATH_DIR ? "is an annblock store, not a .h5ad file" : "is a directory, not a .h5ad file");
+}
+
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   uint64_t at;
   *file = -1;
   annb_lzf_register();
-  annb_status s = find_signature(path, &at, err);
+  annb_status s = check_file(path, err);
+  if (!s) s = find_signature(path, &at, err);
   if (s) return s;
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_file_locking(access, 0, 1);

@@ -147,7 +147,7 @@ static annb_status restore_order(joining *j, const ordered *o, annb_error *err) 
   char **names = n < 0 || n > (1 << 28) ? NULL : calloc((size_t)n + 1, sizeof *names);
   annb_status s = ANNB_OK;
   if (out < 0 || !names || H5Aread(attr, type, names) < 0)
-    s = annb_h5_fail(err, ANNB_ECORRUPT, j->merged->restore_name, ANNB_ORDER, "the order of links cannot be read");
+    s = annb_h5_fail(err, ANNB_ECORRUPT, j->merged->restore_name, o->path, "the order of links cannot be read");
   for (hssize_t i = 0; !s && i < n; i++) s = renew(out, names[i], j->merged->restore_name, err);
   if (names && n > 0) H5Dvlen_reclaim(type, space, H5P_DEFAULT, names);
   free(names);

@@ -1,5 +1,7 @@
 #include "pieces.h"
 
+#include "virtual.h"
+
 #include <string.h>
 
 /* Chunk dimensions of a chunked dataset, else ones. */
@@ -91,9 +93,8 @@ static herr_t move(const annb_pieces *p, hid_t dataset, hid_t type, void *out, c
 }
 
 /* Why a read failed, when it is for want of a filter. */
-static unsigned missing_filter(hid_t dataset) {
+static unsigned missing_filter(hid_t properties) {
   unsigned missing = 0;
-  hid_t properties = H5Dget_create_plist(dataset);
   int n = properties < 0 ? 0 : H5Pget_nfilters(properties);
   for (int i = 0; i < n && !missing; i++) {
     unsigned flags, config;
@@ -101,7 +102,6 @@ static unsigned missing_filter(hid_t dataset) {
     H5Z_filter_t id = H5Pget_filter2(properties, (unsigned)i, &flags, &n_values, NULL, 0, NULL, &config);
     if (id > 0 && H5Zfilter_avail(id) <= 0) missing = (unsigned)id;
   }
-  annb_h5_close(&properties);
   return missing;
 }
 
@@ -109,8 +109,11 @@ annb_status annb_pieces_read(const annb_pieces *pieces, hid_t dataset, const cha
                              annb_error *err) {
   if (move(pieces, dataset, memory_type, out, NULL) >= 0) return ANNB_OK;
   annb_status s = annb_h5_fail(err, ANNB_EINPUT, file, object, "its values cannot be read");
-  unsigned filter = missing_filter(dataset);
+  hid_t properties = H5Dget_create_plist(dataset);
+  unsigned filter = missing_filter(properties);
   H5Eclear2(H5E_DEFAULT);
+  if (!filter && annb_external_check(file, object, properties, err)) s = ANNB_EINPUT; /* and says so */
+  annb_h5_close(&properties);
   if (!filter) return s;
   return annb_h5_fail(err, ANNB_EUNSUPPORTED, file, object,
                       "its values cannot be read: HDF5 filter %u is missing; put its plugin into HDF5_PLUGIN_PATH", filter);

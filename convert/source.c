@@ -120,7 +120,7 @@ static annb_status open_group_axis(const annb_source *source, annb_source_axis *
 
 static annb_status open_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
   if (!has(source->file, axis->name))
-    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: %s is missing", axis->name);
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /%s is missing", axis->name);
   axis->object = H5Oopen(source->file, axis->name, H5P_DEFAULT);
   H5I_type_t kind = H5Iget_type(axis->object);
   annb_status s;

@@ -146,7 +146,7 @@ static annb_status read_form(annb_source_matrix *m, hid_t group, annb_error *err
   else if (legacy && !strcmp(legacy, "csc")) m->form = ANNB_CSC;
   else if (encoding || legacy)
     s = annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path,
-                     "is of the kind '%s', which cannot be packed: make it a sparse or dense matrix", encoding ? encoding : legacy);
+                     "is of the kind '%s', which cannot be packed: make it CSR, CSC or dense", encoding ? encoding : legacy);
   else s = annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "is a group without the attribute 'encoding-type' or 'h5sparse_format'");
   free(encoding);
   free(legacy);
@@ -193,7 +193,7 @@ annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *so
   annb_status s = ANNB_OK;
   hid_t object = annb_h5_exists(source->file, name) ? H5Oopen(source->file, name, H5P_DEFAULT) : -1;
   if (object < 0 || is_null(object))
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, source->path, NULL, "%s is missing; this release packs files with an %s", name, name);
+    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, source->path, NULL, "/%s is missing; this release packs files with an %s", name, name);
   if (!s) s = resolve(m, source->file, err);
   if (!s) s = check_own(m, source->file, source->file, m->path, err);
   if (!s) s = H5Iget_type(object) == H5I_GROUP ? open_sparse(m, source, object, err) : open_dense(m, source, &object, err);

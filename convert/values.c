@@ -89,6 +89,7 @@ annb_status annb_values_adopt(annb_values *v, const char *file, hid_t dataset, c
   hid_t creation = s ? -1 : H5Dget_create_plist(dataset);
   if (!s) s = check_filters(v, creation, err);
   if (!s) s = annb_virtual_check(dataset, file, object, creation, err);
+  if (!s) s = annb_external_check(file, object, creation, err);
   uint64_t bytes = s ? 0 : chunk_bytes(v, creation, &filtered);
   if (!s && filtered) s = check_chunk(v, bytes, memory, err);
   annb_h5_close(&creation);

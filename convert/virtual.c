@@ -60,3 +60,19 @@ annb_status annb_virtual_check(hid_t dataset, const char *file, const char *obje
   }
   return s;
 }
+
+annb_status annb_external_check(const char *file, const char *object, hid_t creation, annb_error *err) {
+  int n = H5Pget_layout(creation) == H5D_CONTIGUOUS ? H5Pget_external_count(creation) : 0;
+  annb_status s = ANNB_OK;
+  for (int i = 0; i < n && !s; i++) {
+    char name[4096] = "";
+    off_t offset;
+    hsize_t size;
+    bool found = true;
+    if (H5Pget_external(creation, (unsigned)i, sizeof name, name, &offset, &size) < 0 || name[sizeof name - 1]) break;
+    s = find_file(file, name, &found, err);
+    if (!s && !found) s = annb_h5_fail(err, ANNB_EINPUT, file, object, "keeps its values in the external file %s, which is missing", name);
+  }
+  H5Eclear2(H5E_DEFAULT);
+  return s;
+}

@@ -10,12 +10,22 @@ name=$(basename "$source" .h5ad)
 store=$out/$name.annblock
 back=$out/$name.h5ad
 
-[ -r "$source" ] || { echo "demo: cannot read $source" >&2; exit 1; }
+why=
+[ -r "$source" ] || why="cannot be read"
+[ -d "$source" ] && why="is a directory, not an .h5ad file"
+[ -e "$source" ] || why="does not exist (seen from $PWD)"
+[ -z "$why" ] || { echo "demo: $source $why: choose another file with make demo H5AD=FILE" >&2; exit 1; }
 mkdir -p "$out"
 rm -rf "$store" "$back"
 
+# The command as it can be pasted.
+show() {
+  printf '\n$'
+  printf ' %q' "$@"
+  printf '\n'
+}
 step() {
-  printf '\n$ annblock %s\n' "$*"
+  show "$CLI" "$@"
   "$CLI" "$@"
 }
 now() { date +%s.%N; }
@@ -35,7 +45,7 @@ step info "$store"
 step head "$store" -n 3
 step verify "$store"
 if [ -x "$EXAMPLES/batches" ]; then
-  printf '\n$ batches %s    # examples/batches.c\n' "$store"
+  show "$EXAMPLES/batches" "$store"
   "$EXAMPLES/batches" "$store"
 fi
 timed export "$store" -o "$back"
@@ -53,5 +63,5 @@ Packed $source into $store, read from it, and exported it to $back, which holds 
   size    $(human "$before") as .h5ad, $(human "$after") as a store
   pack    $(per_second "$pack_seconds")
   export  $(per_second "$export_seconds")$note
-Next: annblock --help, examples/batches.c for reading from C, and make demo H5AD=FILE for your own data.
+Next: $CLI --help, examples/batches.c for reading from C, and make demo H5AD=FILE for your own data.
 END

@@ -11,6 +11,12 @@ static const char *const names[] = {"segment", "flat-arrays file", "manifest"};
 
 #define CORRUPT(...) annb_fail(err, ANNB_ECORRUPT, path, __VA_ARGS__)
 
+static annb_status fail_version(const annb_fmt_header *h, const char *path, annb_error *err) {
+  bool newer = h->major != ANNB_VERSION_MAJOR ? h->major > ANNB_VERSION_MAJOR : h->minor > ANNB_VERSION_MINOR;
+  return annb_fail(err, ANNB_EVERSION, path, "has format %u.%u, which is %s than the %d.%d that this release reads: use %s", h->major, h->minor,
+                   newer ? "newer" : "older", ANNB_VERSION_MAJOR, ANNB_VERSION_MINOR, newer ? "a newer annblock" : "the annblock that wrote it");
+}
+
 static annb_status parse_header(const uint8_t *data, uint64_t size, annb_file_kind kind, const char *path, annb_fmt_header *h, annb_error *err) {
   annb_cursor c = annb_cursor_of(data, size, 0, sizeof *h);
   if (!annb_cursor_read(&c, h, sizeof *h))
@@ -20,13 +26,16 @@ static annb_status parse_header(const uint8_t *data, uint64_t size, annb_file_ki
   if (h->major != ANNB_VERSION_MAJOR || h->minor != ANNB_VERSION_MINOR) {
     /* a damaged version field must not be taken for another version */
     if (check != h->check && h->header_size == sizeof *h) return CORRUPT("header check does not match");
-    return annb_fail(err, ANNB_EVERSION, path, "has format %u.%u; this library reads %d.%d: use the annblock release that wrote it", h->major, h->minor,
-                     ANNB_VERSION_MAJOR, ANNB_VERSION_MINOR);
+    return fail_version(h, path, err);
   }
   if (check != h->check) return CORRUPT("header check does not match");
   if (h->header_size != sizeof *h) return CORRUPT("header says it has %u bytes, not %zu", h->header_size, sizeof *h);
   uint64_t unknown = h->incompat & ~known_incompat[kind];
-  if (unknown) return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses features (mask %#llx) that this release cannot read: use a newer annblock", (unsigned long long)unknown);
+  if (unknown) {
+    char bits[ANNB_BITS_TEXT];
+    annb_bits_text("feature", unknown, bits);
+    return annb_fail(err, ANNB_EUNSUPPORTED, path, "needs %s, unknown to this release: use a newer annblock", bits);
+  }
   return ANNB_OK;
 }
 

@@ -51,4 +51,10 @@ annb_status annb_fail_errno(annb_error *err, const char *path, const char *actio
   return fail_errno(err, status, number, path, "cannot %s: %s", action, strerror_r(number, text, sizeof text));
 }
 
+void annb_bits_text(const char *what, uint64_t mask, char out[ANNB_BITS_TEXT]) {
+  int used = snprintf(out, ANNB_BITS_TEXT, "%.40s bit%s ", what, mask & (mask - 1) ? "s" : "");
+  for (int bit = 0, n = 0; bit < 64; bit++)
+    if (mask >> bit & 1) used += snprintf(out + used, (size_t)(ANNB_BITS_TEXT - used), "%s%d", n++ ? ", " : "", bit);
+}
+
 annb_status annb_fail_memory(annb_error *err) { return annb_fail(err, ANNB_ENOMEM, NULL, "out of memory"); }

@@ -18,4 +18,8 @@ annb_status annb_fail_row(annb_error *err, annb_status status, const char *path,
 annb_status annb_fail_errno(annb_error *err, const char *path, const char *action);
 annb_status annb_fail_memory(annb_error *err);
 
+/* The numbers of the bits set, for messages: "feature bit 3", "feature bits 1, 40". */
+enum { ANNB_BITS_TEXT = 320 };
+void annb_bits_text(const char *what, uint64_t mask, char out[ANNB_BITS_TEXT]);
+
 #endif

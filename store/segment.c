@@ -20,9 +20,11 @@ static annb_status check_header(const annb_fmt_segment_header *h, uint64_t incom
     return CORRUPT("header states %llu columns and first row %llu, past the limits", ROW(h->n_cols), ROW(h->row_base));
   if (h->block_rows == 0 || h->block_rows > ANNB_MAX_BLOCK_ROWS || (h->block_rows & (h->block_rows - 1)))
     return CORRUPT("header states %u rows in a block, which is no power of two up to %u", h->block_rows, ANNB_MAX_BLOCK_ROWS);
-  if (h->codecs & ~ANNB_KNOWN_CODECS)
-    return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses record codecs (mask %#llx) that this release cannot read: use a newer annblock",
-                     ROW(h->codecs & ~ANNB_KNOWN_CODECS));
+  if (h->codecs & ~ANNB_KNOWN_CODECS) {
+    char bits[ANNB_BITS_TEXT];
+    annb_bits_text("codec", h->codecs & ~ANNB_KNOWN_CODECS, bits);
+    return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses %s, unknown to this release: use a newer annblock", bits);
+  }
   if (!annb_all_zero(h->zero0, sizeof h->zero0)) return CORRUPT("header has a field that must be zero");
   if (annb_all_zero(h->gene_order, sizeof h->gene_order) == ((incompat & ANNB_INCOMPAT_GENE_ORDER) != 0))
     return CORRUPT("header names a gene order without the feature bit for it, or the other way round");

@@ -105,7 +105,7 @@ static annb_status check_target(const annb_txn *txn, annb_error *err) {
     return s ? s : check_names(txn->dirs[DIR_MANIFESTS], is_manifest_name, err);
   }
   if (txn->mode == ANNB_TXN_CREATE)
-    return annb_fail(err, ANNB_EEXIST, txn->dirs[DIR_STORE], "is a store already: use --force to add a generation");
+    return annb_fail(err, ANNB_EEXIST, txn->dirs[DIR_STORE], "is a store already");
   s = load_parent(txn, generation, &parent, err);
   if (!s) annb_manifest_free(&parent);
   return s;
@@ -377,7 +377,7 @@ static annb_status complete(annb_txn *txn, annb_error *err) {
 }
 
 static annb_status lost_race(const annb_txn *txn, annb_error *err) {
-  return annb_fail(err, ANNB_EEXIST, txn->dirs[DIR_STORE], "was created by another writer meanwhile: use --force to add a generation");
+  return annb_fail(err, ANNB_EEXIST, txn->dirs[DIR_STORE], "was created by another writer meanwhile");
 }
 
 static annb_status publish_objects(annb_txn *txn, annb_error *err) {

@@ -134,11 +134,23 @@ def test_info_json(store):
     assert columns["obs", "passage"]["nullable"] and columns["obs", "passed_qc"]["dtype"] == "bool"
     assert (columns["var", "gene_ids"]["kind"], columns["var", "gene_ids"]["dtype"]) == ("string", None)
     assert sum(c["index"] for c in about["columns"]) == 2
+    sizes = {suffix: sum(p.stat().st_size for p in store.rglob(f"*.{suffix}")) for suffix in ("anns", "annc", "h5ad", "h5", "annm")}
+    kinds = about["bytes_by_kind"]
+    assert [kinds[k] for k in ("segments", "flat_arrays", "sidecars", "restore_files", "manifest")] == list(sizes.values())
+    assert len(kinds) == 5 and sum(kinds.values()) == about["bytes"] and about["generations"] == 1
+    assert about["sidecars"] == [str(next(store.rglob("*.h5ad")))]
+    assert x["bytes"] == kinds["segments"]
+
+
+def test_info_without_the_sidecar(copy):
+    next(copy.rglob("*.h5ad")).unlink()
+    assert info(copy)["sidecars"] == [None] and "No such file" in ok("info", copy).out
 
 
 def test_info_text(store):
     text = ok("info", store).out
-    for expected in ("cells", "2,000", "genes", "2,400", "459,955", "9.58 %", "f32", "cell_type", "8 categories", "passage"):
+    assert f"{next(store.rglob('*.h5ad'))} (opens in anndata)" in text and "--generation" not in text
+    for expected in ("flat arrays", "restore files", "cells", "2,000", "genes", "2,400", "459,955", "9.58 %", "f32", "cell_type", "8 categories", "passage"):
         assert expected in text, text
     assert not any(line != line.rstrip() for line in text.splitlines())
 
@@ -175,6 +187,12 @@ def test_head_past_the_end(tmp_path):
     made_files.ACCEPT["csr_1x1"](tmp_path / "a.h5ad")
     ok("pack", tmp_path / "a.h5ad", "-o", tmp_path / "s")
     assert ok("head", tmp_path / "s", "-n", "1000000").out.splitlines()[0] == "cell0"
+
+
+def test_head_of_no_cells(tmp_path):
+    made_files.write(tmp_path / "a.h5ad", made_files.counts(n=0, m=1234))
+    ok("pack", tmp_path / "a.h5ad", "-o", tmp_path / "s")
+    assert ok("head", tmp_path / "s").out == "no cells to show: the store has 0 cells and 1,234 genes\n"
 
 
 def test_text_is_safe_for_terminals(tmp_path):
@@ -296,6 +314,33 @@ def test_damage_is_an_error_not_a_wrong_answer(copy):
     assert sorted(p.name for p in copy.parent.iterdir()) == [copy.name]
 
 
+def test_convert_check_tells_what_differs(tmp_path):
+    a, b = tmp_path / "a.h5ad", tmp_path / "b.h5ad"
+    for path, changed in ((a, False), (b, True)):
+        with h5py.File(path, "w") as f:
+            f["float"] = np.array([1, 5 if changed else 42], "<f4")
+            f["int"] = np.array([1, -2], "<i8" if changed else "<i4")
+            f["big"] = np.array([7, -1 if changed else 258], ">i2")
+            f["text"] = np.array([b"xy", b"ac" if changed else b"ab"])
+            f["flag"] = np.array([True, not changed])
+            f["half"] = np.array([0.5 if changed else np.nan], "<f2")
+            f["size"] = np.array([b"abc" if changed else b"ab"])
+            f["order"] = np.array([1], "<u4" if changed else ">u4")
+    result = run("convert-check", a, b)
+    assert result.code == 1 and result.err == ""
+    assert result.out.splitlines() == [
+        "/big: values differ first at 1: 258 (0x0102) against -1 (0xffff)",
+        "/flag: values differ first at 1: TRUE (0x01) against FALSE (0x00)",
+        "/float: values differ first at 1: 42 (0x42280000) against 5 (0x40a00000)",
+        "/half: values differ first at 0: nan (0x7e00) against 0.5 (0x3800)",
+        "/int: types differ: int32 against int64",
+        "/order: types differ: uint32 big-endian against uint32 little-endian",
+        "/size: types differ: string of 2 bytes against string of 3 bytes",
+        '/text: values differ first at 1: "ab" against "ac"',
+        "8 differences",
+    ]
+
+
 # ---- what is not there, or not what it should be ----
 
 
@@ -323,7 +368,7 @@ def test_newer_format(copy):
     data[12:16] = (192).to_bytes(4, "little")  # with a longer header: else it is a damaged one of this version
     manifest.write_bytes(data)
     message = refused(run("info", copy), manifest.name)
-    assert "format 9" in message
+    assert "format 9.1, which is newer than" in message
 
 
 # ---- outputs ----
@@ -337,7 +382,10 @@ def test_output_exists(store, tmp_path):
     before = tree(tmp_path)
     for name in ("file", "folder", "store"):
         refused(run("pack", EXAMPLE, "-o", tmp_path / name), name)
-    refused(run("export", store, "-o", tmp_path / "file"), "file")
+    message = refused(run("export", store, "-o", tmp_path / "file"), "file")
+    assert message.endswith("file: exists already: use --force to replace it")
+    assert "use --force to add a generation" in refused(run("pack", EXAMPLE, "-o", tmp_path / "store"), "store")
+    assert "--force" not in refused(run("pack", EXAMPLE, "-o", tmp_path / "folder"), "folder")
     refused(run("export", store, "-o", tmp_path / "folder"), "folder")
     for name in ("file", "folder"):
         refused(run("pack", EXAMPLE, "-o", tmp_path / name, "--force"), name)
@@ -352,6 +400,25 @@ def test_output_is_the_input(tmp_path):
         for force in ([], ["--force"]):
             refused(run("pack", source, "-o", output, *force), "a.h5ad")
     assert tree(tmp_path) == {"a.h5ad": EXAMPLE.read_bytes()}
+
+
+def test_store_in_place_of_a_file(store, tmp_path):
+    for args in (["pack", store, "-o", tmp_path / "s"], ["convert-check", store, EXAMPLE], ["convert-check", EXAMPLE, store]):
+        assert "is an annblock store, not a .h5ad file" in refused(run(*args), store.name)
+    assert "is a directory, not a .h5ad file" in refused(run("convert-check", tmp_path, EXAMPLE), tmp_path.name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_objects_are_named_from_the_root(tmp_path):
+    source = tmp_path / "a.h5ad"
+    shutil.copy(EXAMPLE, source)
+    with h5py.File(source, "r+") as f:
+        f.move("obs/barcode", "obs/other")
+    assert ": /obs/barcode: " in refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
+    with h5py.File(source, "r+") as f:
+        f["X"].attrs["encoding-type"] = "coo_matrix"
+        f.move("obs/other", "obs/barcode")
+    assert "'coo_matrix', which cannot be packed: make it CSR, CSC or dense" in refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
 
 
 def test_export_into_the_store(copy):
@@ -387,6 +454,23 @@ def test_force_makes_generations(tmp_path):
     assert set(first) < set(tree(store))
     ok("pack", other, "-o", tmp_path / "new.annblock", "--force")
     assert info(tmp_path / "new.annblock")["generation"] == 1
+
+
+def test_older_generations(tmp_path):
+    store, other = tmp_path / "s.annblock", tmp_path / "b.h5ad"
+    made_files.ACCEPT["columns"](other)
+    ok("pack", EXAMPLE, "-o", store)
+    first = ok("head", store).out
+    ok("pack", other, "-o", store, "--force")
+    newest, older = info(store), json.loads(ok("info", store, "--json", "--generation", "1").out)
+    assert (newest["generation"], newest["generations"], older["generation"], older["n_obs"]) == (2, 2, 1, 2000)
+    assert "2 (2 are kept: see another one with --generation N)" in ok("info", store).out
+    assert ok("head", store, "--generation", "1").out == first != ok("head", store).out
+    ok("export", store, "-o", tmp_path / "out.h5ad", "--generation", "1")
+    assert differences(EXAMPLE, tmp_path / "out.h5ad") == []
+    for args in (["info", store], ["head", store], ["export", store, "-o", tmp_path / "no.h5ad"]):
+        assert "has no generation 3; the newest is 2" in refused(run(*args, "--generation", "3"), "s.annblock")
+        assert run(*args, "--generation", "0").code == 2
 
 
 def test_failed_force_leaves_the_old_store(copy, tmp_path):
@@ -503,6 +587,14 @@ def small_disk(tmp_path):
         pytest.skip("cannot mount a small filesystem here")
     yield path, lambda size: subprocess.run(["mount", "-o", f"remount,size={size}", path], check=True)
     subprocess.run(["umount", path], check=True)
+
+
+def test_output_cannot_be_made(small_disk, store):
+    """The message names the file asked for, not a temporary one, and says why."""
+    disk, _ = small_disk
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    message = refused(run("export", store, "-o", disk / "out.h5ad"), "disk/out.h5ad: ")
+    assert "cannot create: Read-only file system" in message and str(disk) in message and ".annblock-export" not in message
 
 
 def test_full_disk(small_disk, store):

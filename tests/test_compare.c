@@ -284,31 +284,31 @@ static const struct {
 } changes[] = {
     {remove_it, "/strings: is in the first only\n"},
     {add_it, "/more: is in the second only\n"},
-    {value, "/floats: values differ first at 4: 0x40a00000 against 0x40e00000\n"},
+    {value, "/floats: values differ first at 4: 5 (0x40a00000) against 7 (0x40e00000)\n"},
     {matrix_value, "/matrix: values differ first at 1,2: "},
     {shape, "/matrix: shapes differ\n"},
     {length, "/floats: shape 6 against 5\n"},
-    {byte_order, "/matrix: types differ: byte order"},
-    {sign, "/matrix: types differ: sign"},
-    {width, "/matrix: types differ: size 2 against 4\n"},
-    {class, "/matrix: types differ: class integer against float\n"},
+    {byte_order, "/matrix: types differ: int16 big-endian against int16 little-endian\n"},
+    {sign, "/matrix: types differ: int16 against uint16\n"},
+    {width, "/matrix: types differ: int16 against int32\n"},
+    {class, "/matrix: types differ: int16 big-endian against float64 little-endian\n"},
     {string_value, "/strings: values differ first at 2: \"ccc\" against \"ccd\"\n"},
     {string_null, "/strings: values differ first at 1: \"\" against no string\n"},
     {enum_name, "/bools: types differ: member \"TRUE\" against \"YES\"\n"},
     {member_name, "/compound: types differ: member \"number\" against \"count\"\n"},
     {member_value, "/compound: values differ first at 1: \"two\" against \"three\"\n"},
     {ragged_length, "/ragged: values differ first at 1: lengths 2 against 1\n"},
-    {padding, "/fixed: types differ: padding"},
-    {cset, "/fixed: types differ: character set"},
+    {padding, "/fixed: types differ: padding null-padded against null-terminated\n"},
+    {cset, "/fixed: types differ: character set ASCII against UTF-8\n"},
     {soft_target, "/soft: links to /floats against floats\n"},
     {soft_to_hard, "/soft: is a soft link against a hard link\n"},
     {external_file, "/external: links to file other.h5 against another.h5\n"},
     {unshared, "/g/shared: is the same object as /floats in the first only\n"},
     {cycle, "/g/self: is the same object as /g in the first only\n"},
     {kind, "/g/inner: is a group against a dataset\n"},
-    {attr_value, "/: attribute \"numbers\": values differ first at 2: 0x0000000000000003 against 0x0000000000000004\n"},
+    {attr_value, "/: attribute \"numbers\": values differ first at 2: 3 (0x0000000000000003) against 4 (0x0000000000000004)\n"},
     {attr_shape, "/: attribute \"numbers\": shape 3 against 2\n"},
-    {attr_type, "/: attribute \"numbers\": types differ: class integer against string\n"},
+    {attr_type, "/: attribute \"numbers\": types differ: uint64 against string of any length\n"},
     {attr_gone, "/: attribute \"numbers\" is in the first only\n"},
     {attr_more, "/: attribute \"more\" is in the second only\n"},
     {attr_inner, "/g/inner: attribute \"x\" is in the second only\n"},
@@ -390,7 +390,7 @@ START_TEST(test_large) {
   }
   free(data);
   ck_assert_uint_eq(compare(), 1);
-  ck_assert_str_eq(said, "/x: values differ first at 2,1048575: 0x00000000 against 0x00000001\n");
+  ck_assert_str_eq(said, "/x: values differ first at 2,1048575: 0 (0x00000000) against 1 (0x00000001)\n");
 }
 END_TEST
 

@@ -533,10 +533,11 @@ typedef struct craft {
 } craft;
 
 static const craft crafts[] = {
-    {HEADER, 8, 2, 1, AT_OPEN, ANNB_EVERSION, "format 1.1"},
-    {HEADER, 10, 2, 2, AT_OPEN, ANNB_EVERSION, "format 0.2"},
+    {HEADER, 8, 2, 1, AT_OPEN, ANNB_EVERSION, "format 1.1, which is newer"},
+    {HEADER, 10, 2, 2, AT_OPEN, ANNB_EVERSION, "format 0.2, which is newer"},
+    {HEADER, 10, 2, 0, AT_OPEN, ANNB_EVERSION, "format 0.0, which is older"},
     {HEADER, 16, 8, 1, AT_OPEN, ANNB_ECORRUPT, "gene order"},
-    {HEADER, 16, 8, 2, AT_OPEN, ANNB_EUNSUPPORTED, "features (mask 0x2)"},
+    {HEADER, 16, 8, 2, AT_OPEN, ANNB_EUNSUPPORTED, "needs feature bit 1,"},
     {HEADER, 40, 8, UINT64_C(1) << 31, AT_OPEN, ANNB_ECORRUPT, "limits"},
     {HEADER, 40, 8, 0, AT_OPEN, ANNB_ECORRUPT, "contradicts"},
     {HEADER, 48, 8, (UINT64_C(1) << 40) + 1, AT_OPEN, ANNB_ECORRUPT, "limits"},
@@ -548,8 +549,8 @@ static const craft crafts[] = {
     {HEADER, 60, 1, 0, AT_OPEN, ANNB_ECORRUPT, "value type"},
     {HEADER, 60, 1, 13, AT_OPEN, ANNB_ECORRUPT, "value type"},
     {HEADER, 61, 1, 1, AT_OPEN, ANNB_ECORRUPT, "zero"},
-    {HEADER, 64, 8, 1u << 1 | UINT64_C(1) << 40, AT_OPEN, ANNB_EUNSUPPORTED, "codecs"},
-    {HEADER, 64, 8, 1, AT_OPEN, ANNB_EUNSUPPORTED, "codecs"},
+    {HEADER, 64, 8, 1u << 1 | UINT64_C(1) << 40, AT_OPEN, ANNB_EUNSUPPORTED, "codec bit 40,"},
+    {HEADER, 64, 8, 1, AT_OPEN, ANNB_EUNSUPPORTED, "codec bit 0,"},
     {HEADER, 88, 1, 1, AT_OPEN, ANNB_ECORRUPT, "gene order"},
     {BLOCKS_ROW, 8, 8, 4104, AT_OPEN, ANNB_ECORRUPT, "section"},
     {BLOCKS_ROW, 24, 8, 1, AT_OPEN, ANNB_ECORRUPT, "zero"},

@@ -273,9 +273,10 @@ static annb_status read_all(void) {
 static void expect_corrupt(void) {
   char message[512];
   FAILS(read_all(), ANNB_ECORRUPT);
-  ck_assert_ptr_nonnull(strstr(err.message, ".annc"));
   ck_assert_uint_eq(order_findings(store_path, message), 1);
-  ck_assert_str_eq(message, err.message);
+  const char *text = strstr(err.message, ".annc: "); /* a finding has its path apart */
+  ck_assert_ptr_nonnull(text);
+  ck_assert_str_eq(message, text + strlen(".annc: "));
 }
 
 START_TEST(axes_that_are_none) {

@@ -236,6 +236,26 @@ START_TEST(test_virtual_missing) {
 }
 END_TEST
 
+/* Two files of raw values of which one is missing. */
+START_TEST(test_external_storage_missing) {
+  hid_t file = split_begin(), properties = H5Pcreate(H5P_DATASET_CREATE);
+  char raw[600];
+  hsize_t dims = 2;
+  split_name(raw, "there.bin");
+  temp_write(raw, "\0\0\0\1", 4);
+  H5Pset_external(properties, "there.bin", 0, 4);
+  H5Pset_external(properties, "gone.bin", 0, 4);
+  hid_t space = H5Screate_simple(1, &dims, NULL),
+        d = H5Dcreate2(file, "uns/raw", H5T_STD_I32BE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  ck_assert(d >= 0);
+  H5Dclose(d);
+  H5Sclose(space);
+  H5Pclose(properties);
+  H5Fclose(file);
+  split_refused(ANNB_EINPUT, "/uns/raw: keeps its values in the external file gone.bin, which is missing");
+}
+END_TEST
+
 START_TEST(test_external_storage) {
   hid_t file = split_begin(), properties = H5Pcreate(H5P_DATASET_CREATE);
   char raw[600];
@@ -338,6 +358,7 @@ int main(void) {
   tcase_add_test(cases, test_virtual);
   tcase_add_test(cases, test_virtual_missing);
   tcase_add_test(cases, test_external_storage);
+  tcase_add_test(cases, test_external_storage_missing);
   tcase_add_test(cases, test_awkward_values);
   tcase_add_test(cases, test_user_defined_link);
   tcase_add_test(cases, test_unreachable_reference);

@@ -17,6 +17,12 @@ int cli_fail(const annb_error *err) {
   return CLI_FAILED;
 }
 
+int cli_fail_hint(const annb_error *err, const char *hint) {
+  fflush(stdout);
+  fprintf(stderr, "annblock: %s: %s\n", err->message, hint);
+  return CLI_FAILED;
+}
+
 int cli_fail_or_signal(const annb_error *err) {
   int number = caught;
   if (!number) return cli_fail(err);
@@ -70,6 +76,10 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *wh
   if (!parse_digits(text, &n, &end) || *end || n < minimum || n > maximum)
     argp_error(state, "%s takes %s (a whole number, %" PRIu64 " to %" PRIu64 "), not '%s'", option, what, minimum, maximum, text);
   return n;
+}
+
+uint64_t cli_generation(struct argp_state *state, const char *text) {
+  return cli_number(state, "--generation", "the number of a generation", text, 1, UINT64_MAX);
 }
 
 static bool parse_size(const char *text, uint64_t *out) {

@@ -19,6 +19,8 @@ int cmd_compare(int argc, char **argv);
 
 /* "annblock: <message>" on stderr; returns CLI_FAILED. */
 int cli_fail(const annb_error *err);
+/* The same with ": <hint>" behind the message. */
+int cli_fail_hint(const annb_error *err, const char *hint);
 /* The same for a cancelled or failed call: when a signal was caught the process ends by that signal, after the clean-up that was done. */
 int cli_fail_or_signal(const annb_error *err);
 
@@ -29,6 +31,11 @@ char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A whole number of minimum … maximum from `text`; else a usage error that says what `option` takes. */
 uint64_t cli_number(struct argp_state *state, const char *option, const char *what, const char *text, uint64_t minimum, uint64_t maximum);
+/* The option --generation of commands that read a store, and its number. */
+enum { CLI_GENERATION = 512 };
+#define CLI_GENERATION_OPTION \
+  {.name = "generation", .key = CLI_GENERATION, .arg = "N", .doc = "An older generation of the store, the default is the newest"}
+uint64_t cli_generation(struct argp_state *state, const char *text);
 /* A number of bytes with an optional suffix K, M, G or T (powers of 1024), at least `minimum`. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t minimum);
 /* ARGP_KEY_ARG: put `arg` into the next free of the n places, a usage error when all are taken. */

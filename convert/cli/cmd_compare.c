@@ -3,7 +3,6 @@
 #include "text.h"
 
 #include <annblock/convert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +39,9 @@ int cmd_compare(int argc, char **argv) {
   argp_parse(&parser, argc, argv, 0, NULL, files);
   if (annb_compare(files[0], files[1], print, NULL, &different, &err)) return cli_fail(&err);
   if (different) {
-    fflush(stdout);
-    fprintf(stderr, "%" PRIu64 " difference%s\n", different, different == 1 ? "" : "s");
+    char *count = cli_count(different);
+    printf("%s difference%s\n", count, different == 1 ? "" : "s");
+    free(count);
     return CLI_FAILED;
   }
   printf("ok: %s and %s hold the same\n", files[0], files[1]);

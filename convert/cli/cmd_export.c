@@ -1,4 +1,5 @@
 /* annblock export STORE -o OUT.h5ad */
+#include "../../store/io.h"
 #include "cli.h"
 #include "progress.h"
 #include "text.h"
@@ -17,6 +18,7 @@ typedef struct arguments {
 static const struct argp_option options[] = {
     {.key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
     {.name = "force", .key = FORCE, .doc = "Replace OUT.h5ad if it exists, once the new file is complete"},
+    CLI_GENERATION_OPTION,
     {0},
 };
 
@@ -25,6 +27,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case OUTPUT: a->output = arg; return 0;
     case FORCE: a->options.force = true; return 0;
+    case CLI_GENERATION: a->options.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock export STORE -o OUT.h5ad");
@@ -43,6 +46,7 @@ int cmd_export(int argc, char **argv) {
   arguments a = {0};
   annb_error err = {0};
   cli_progress progress;
+  annb_path_kind kind;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   cli_progress_begin(&progress, false);
   a.options.progress = cli_progress_stage;
@@ -50,6 +54,8 @@ int cmd_export(int argc, char **argv) {
   cli_catch_signals();
   annb_status status = annb_export(a.store, a.output, &a.options, &err);
   double seconds = cli_progress_end(&progress);
+  bool is_file = !annb_io_kind(a.output, &kind, NULL) && kind == ANNB_PATH_FILE;
+  if (status == ANNB_EEXIST && !a.options.force && is_file) return cli_fail_hint(&err, "use --force to replace it");
   if (status) return cli_fail_or_signal(&err);
   char *time = cli_duration(seconds);
   fprintf(stderr, "exported %s to %s in %s\n", a.store, a.output, time);

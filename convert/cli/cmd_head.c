@@ -13,6 +13,7 @@ enum { TOP_GENES = 5, DEFAULT_CELLS = 5 };
 typedef struct arguments {
   const char *store;
   uint64_t n;
+  annb_open_options open;
 } arguments;
 
 typedef struct view {
@@ -25,12 +26,14 @@ typedef struct view {
   annb_part_info part_info;
 } view;
 
-static const struct argp_option options[] = {{.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"}, {0}};
+static const struct argp_option options[] = {
+    {.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"}, CLI_GENERATION_OPTION, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
     case 'n': a->n = cli_number(state, "-n", "a number of cells", arg, 0, UINT64_C(1) << 40); return 0;
+    case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock head STORE");
@@ -222,6 +225,12 @@ static annb_status choose_matrix(view *v, annb_error *err) {
   return v->has_matrix ? annb_store_matrix(v->store, v->matrix, &v->info, err) : ANNB_OK;
 }
 
+static void print_empty(const annb_store_info *info) {
+  char *genes = cli_count(info->n_vars);
+  printf("no cells to show: the store has 0 cells and %s genes\n", genes);
+  free(genes);
+}
+
 int cmd_head(int argc, char **argv) {
   arguments a = {.n = DEFAULT_CELLS};
   annb_error err = {0};
@@ -229,12 +238,13 @@ int cmd_head(int argc, char **argv) {
   annb_store_info info;
   view v = {.part = 0};
   argp_parse(&parser, argc, argv, 0, NULL, &a);
-  if (annb_store_open(a.store, NULL, &store, &err)) return cli_fail(&err);
+  if (annb_store_open(a.store, &a.open, &store, &err)) return cli_fail(&err);
   annb_store_get_info(store, &info);
   v.store = store;
   annb_status s = annb_context_open(&v.context, &err);
   if (!s) s = choose_matrix(&v, &err);
   if (!s && info.n_parts) s = annb_store_part(store, 0, &v.part_info, &err);
+  if (!s && a.n && !info.n_obs) print_empty(&info);
   for (uint64_t row = 0; !s && row < a.n && row < info.n_obs && !ferror(stdout); row++) s = print_cell(&v, row, &err);
   annb_context_close(v.context);
   annb_store_close(store);

@@ -1,4 +1,7 @@
 /* annblock info STORE */
+#include "../../store/error.h"
+#include "../../store/io.h"
+#include "../../store/manifest.h"
 #include "cli.h"
 #include "text.h"
 
@@ -14,14 +17,25 @@ enum { JSON = 256 }; /* no short option */
 typedef struct arguments {
   const char *store;
   bool json;
+  annb_open_options open;
 } arguments;
 
-static const struct argp_option options[] = {{.name = "json", .key = JSON, .doc = "One JSON object instead of a table"}, {0}};
+enum { N_KINDS = ANNB_OBJECT_RESTORE + 1 };
+
+/* What the files of the store are. */
+typedef struct files {
+  uint64_t bytes[N_KINDS]; /* by annb_object_kind; 0: of the manifest */
+  uint64_t n_generations;
+} files;
+
+static const struct argp_option options[] = {
+    {.name = "json", .key = JSON, .doc = "One JSON object instead of a table"}, CLI_GENERATION_OPTION, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
     case JSON: a->json = true; return 0;
+    case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock info STORE");
@@ -52,6 +66,44 @@ static annb_status each_column(const annb_store *store, annb_axis axis, void (*e
     each(user, &info);
   }
   return s;
+}
+
+/* ---- files ---- */
+
+static annb_status count_bytes(const char *path, uint64_t generation, files *out, annb_error *err) {
+  annb_manifest m;
+  char *manifest = annb_manifest_path(path, generation);
+  annb_status s = manifest ? annb_manifest_load(manifest, generation, &m, err) : annb_fail_memory(err);
+  free(manifest);
+  if (s) return s;
+  out->bytes[0] = m.file_size;
+  for (uint32_t i = 0; i < m.n_objects; i++) out->bytes[m.objects[i].kind] += m.objects[i].size;
+  annb_manifest_free(&m);
+  return ANNB_OK;
+}
+
+static annb_status look_at_files(const annb_store *store, uint64_t generation, files *out, annb_error *err) {
+  const char *path = annb_store_path(store);
+  char **names, *folder = cli_format("%s/manifests", path);
+  size_t n;
+  uint64_t number;
+  *out = (files){.n_generations = 0};
+  annb_status s = annb_io_list(folder, &names, &n, err);
+  free(folder);
+  if (s) return s;
+  for (size_t i = 0; i < n; i++) out->n_generations += annb_manifest_generation(names[i], &number);
+  annb_io_free_names(names, n);
+  return count_bytes(path, generation, out, err);
+}
+
+/* Calls `each` with the path of each part's sidecar, or with NULL and what is wrong with it. */
+static void each_sidecar(const annb_store *store, uint32_t n_parts, void (*each)(void *user, const char *path, const char *wrong), void *user) {
+  for (uint32_t i = 0; i < n_parts; i++) {
+    const char *path = NULL;
+    annb_error err;
+    if (annb_store_part_file(store, i, ANNB_OBJECT_SIDECAR, &path, &err)) each(user, NULL, err.message);
+    else if (path) each(user, path, NULL);
+  }
 }
 
 /* ---- JSON ---- */
@@ -95,11 +147,23 @@ static annb_status json_matrices(const annb_store *store, uint32_t n, json_t *dt
   return ANNB_OK;
 }
 
-static annb_status print_json(const annb_store *store, const annb_store_info *info, const annb_matrix_info *x, annb_error *err) {
-  json_t *dtypes = json_object(), *matrices = json_array(), *columns = json_array();
+static json_t *json_kinds(const files *f) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "segments", (json_int_t)f->bytes[ANNB_OBJECT_SEGMENT], "flat_arrays",
+                   (json_int_t)f->bytes[ANNB_OBJECT_ARRAYS], "sidecars", (json_int_t)f->bytes[ANNB_OBJECT_SIDECAR], "restore_files",
+                   (json_int_t)f->bytes[ANNB_OBJECT_RESTORE], "manifest", (json_int_t)f->bytes[0]);
+}
+
+static void add_json_sidecar(void *list, const char *path, const char *wrong) {
+  json_array_append_new(list, wrong ? json_null() : json_text(path));
+}
+
+static annb_status print_json(const annb_store *store, const annb_store_info *info, const annb_matrix_info *x, const files *f,
+                              annb_error *err) {
+  json_t *dtypes = json_object(), *matrices = json_array(), *columns = json_array(), *sidecars = json_array();
   annb_status s = json_matrices(store, info->n_matrices, dtypes, matrices, err);
   if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_OBS, add_json_column, columns, err);
   if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_VAR, add_json_column, columns, err);
+  each_sidecar(store, info->n_parts, add_json_sidecar, sidecars);
   char *id = cli_hex(info->store_id, (int)sizeof info->store_id);
   json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:s, s:o}", "n_obs", (json_int_t)info->n_obs, "n_vars",
                           (json_int_t)info->n_vars, "nnz", (json_int_t)x->nnz, "density",
@@ -107,6 +171,9 @@ static annb_status print_json(const annb_store *store, const annb_store_info *in
                           "generation", (json_int_t)info->generation, "bytes", (json_int_t)info->bytes, "bits_per_nnz",
                           json_ratio(8.0 * (double)x->bytes, (double)x->nnz), "columns", columns, "store_id", id, "matrices", matrices);
   free(id);
+  json_object_set_new(all, "bytes_by_kind", json_kinds(f));
+  json_object_set_new(all, "sidecars", sidecars);
+  json_object_set_new(all, "generations", json_integer((json_int_t)f->n_generations));
   if (!s) {
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -126,15 +193,41 @@ static char *ratio_text(const char *format, double a, double b) {
   return cli_format("%s", text);
 }
 
-static void print_store(const annb_store *store, const annb_store_info *info) {
+/* "1,234,567 (1.2 MiB)" */
+static char *bytes_text(uint64_t bytes) {
+  char *exact = cli_count(bytes), *rough = cli_bytes((double)bytes), *text = cli_format(bytes < 1024 ? "%s" : "%s (%s)", exact, rough);
+  free(exact);
+  free(rough);
+  return text;
+}
+
+static char *generation_text(uint64_t generation, uint64_t n) {
+  char *this = cli_count(generation), *all = cli_count(n);
+  char *text = cli_format(n > 1 ? "%s (%s are kept: see another one with --generation N)" : "%s", this, all);
+  free(this);
+  free(all);
+  return text;
+}
+
+static void add_sidecar(void *table, const char *path, const char *wrong) {
+  const char *text = wrong ? wrong : path;
+  char *safe = cli_safe(text, strlen(text));
+  add_text(table, "sidecar");
+  cli_table_add(table, cli_format("%s%s", safe, wrong ? "" : " (opens in anndata)"));
+  free(safe);
+}
+
+static void print_store(const annb_store *store, const annb_store_info *info, const files *f) {
+  static const char *const kinds[N_KINDS] = {[0] = "  manifest", [ANNB_OBJECT_SEGMENT] = "  segments", [ANNB_OBJECT_ARRAYS] = "  flat arrays",
+                                             [ANNB_OBJECT_SIDECAR] = "  sidecars", [ANNB_OBJECT_RESTORE] = "  restore files"};
   cli_table t = {.align = "ll"};
-  char *exact = cli_count(info->bytes), *rough = cli_bytes((double)info->bytes), *path = cli_safe(annb_store_path(store), strlen(annb_store_path(store)));
+  char *path = cli_safe(annb_store_path(store), strlen(annb_store_path(store)));
   add_text(&t, "store");
   cli_table_add(&t, path);
   add_text(&t, "id");
   cli_table_add(&t, cli_hex(info->store_id, (int)sizeof info->store_id));
   add_text(&t, "generation");
-  cli_table_add(&t, cli_count(info->generation));
+  cli_table_add(&t, generation_text(info->generation, f->n_generations));
   add_text(&t, "parts");
   cli_table_add(&t, cli_count(info->n_parts));
   add_text(&t, "cells");
@@ -142,10 +235,13 @@ static void print_store(const annb_store *store, const annb_store_info *info) {
   add_text(&t, "genes");
   cli_table_add(&t, cli_count(info->n_vars));
   add_text(&t, "bytes");
-  cli_table_add(&t, cli_format(info->bytes < 1024 ? "%s" : "%s (%s)", exact, rough));
+  cli_table_add(&t, bytes_text(info->bytes));
+  for (int i = 1; i <= N_KINDS; i++) { /* the manifest last */
+    add_text(&t, kinds[i % N_KINDS]);
+    cli_table_add(&t, bytes_text(f->bytes[i % N_KINDS]));
+  }
+  each_sidecar(store, info->n_parts, add_sidecar, &t);
   cli_table_print(&t, stdout);
-  free(exact);
-  free(rough);
 }
 
 static annb_status print_matrices(const annb_store *store, uint32_t n, annb_error *err) {
@@ -203,15 +299,16 @@ int cmd_info(int argc, char **argv) {
   annb_store *store = NULL;
   annb_store_info info;
   annb_matrix_info x = {0};
+  files f;
   uint32_t number = 0;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
-  if (annb_store_open(a.store, NULL, &store, &err)) return cli_fail(&err);
+  if (annb_store_open(a.store, &a.open, &store, &err)) return cli_fail(&err);
   annb_store_get_info(store, &info);
-  annb_status s = ANNB_OK;
-  if (!annb_store_find_matrix(store, "X", &number, NULL)) s = annb_store_matrix(store, number, &x, &err);
-  if (!s && a.json) s = print_json(store, &info, &x, &err);
+  annb_status s = look_at_files(store, info.generation, &f, &err);
+  if (!s && !annb_store_find_matrix(store, "X", &number, NULL)) s = annb_store_matrix(store, number, &x, &err);
+  if (!s && a.json) s = print_json(store, &info, &x, &f, &err);
   if (!s && !a.json) {
-    print_store(store, &info);
+    print_store(store, &info, &f);
     s = print_matrices(store, info.n_matrices, &err);
     if (!s && info.n_parts) s = print_columns(store, &err);
   }

@@ -1,4 +1,5 @@
 /* annblock pack INPUT.h5ad -o STORE */
+#include "../../store/manifest.h"
 #include "cli.h"
 #include "progress.h"
 #include "text.h"
@@ -56,12 +57,18 @@ static const struct argp parser = {
 
 static void tell(const arguments *a, const annb_pack_result *result, double seconds) {
   char *cells = cli_count(result->n_obs), *genes = cli_count(result->n_vars), *nnz = cli_count(result->nnz), *time = cli_duration(seconds);
-  fprintf(stderr, "packed %s cells x %s genes, %s nonzeros into %s (generation %llu) in %s\n", cells, genes, nnz, a->output,
-          (unsigned long long)result->generation, time);
+  char *generation = cli_count(result->generation);
+  fprintf(stderr, "packed %s cells x %s genes, %s nonzeros into %s (generation %s) in %s\n", cells, genes, nnz, a->output, generation, time);
+  free(generation);
   free(cells);
   free(genes);
   free(nnz);
   free(time);
+}
+
+static bool is_store(const char *path) {
+  uint64_t generation = 0;
+  return !annb_manifest_latest(path, &generation, NULL) && generation > 0;
 }
 
 int cmd_pack(int argc, char **argv) {
@@ -76,6 +83,7 @@ int cmd_pack(int argc, char **argv) {
   cli_catch_signals();
   annb_status status = annb_pack(a.input, a.output, &a.options, &result, &err);
   double seconds = cli_progress_end(&progress);
+  if (status == ANNB_EEXIST && !a.options.force && is_store(a.output)) return cli_fail_hint(&err, "use --force to add a generation");
   if (status) return cli_fail_or_signal(&err);
   tell(&a, &result, seconds);
   return CLI_OK;
