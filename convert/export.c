@@ -151,7 +151,8 @@ static annb_status merge_files(export *e, const char **sidecar, annb_error *err)
   if (!s) s = check_sha256(*sidecar, err);
   if (!s && restore) s = check_sha256(restore, err);
   if (!s) s = report(e, "copying the sidecar", err);
-  return s ? s : annb_merge(*sidecar, restore, e->temp, &e->merged, err);
+  const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
+  return s ? s : annb_merge(*sidecar, restore, e->temp, &going, &e->merged, err);
 }
 
 static annb_status fill_all(export *e, annb_error *err) {
