@@ -140,3 +140,124 @@ def test_huge_index_without_names(axis, length, dtype, tmp_path):
 
     message = refused(run("pack", made(tmp_path / "a.h5ad", change), "-o", tmp_path / "s", timeout=30), "a.h5ad")
     assert f"{axis}: states {length} rows" in message
+
+
+# ---- links and what is no file, as outputs ----
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_export_through_a_link(relative, store, tmp_path):
+    """The link stays, and its file is replaced."""
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there/real.h5ad", tmp_path / "link.h5ad"
+    target.write_text("old")
+    link.symlink_to("there/real.h5ad" if relative else target)
+    refused(run("export", store, "-o", link), "link.h5ad")
+    assert target.read_text() == "old"
+    ok("export", store, "-o", link, "--force")
+    assert link.is_symlink() and differences(EXAMPLE, target) == []
+    assert sorted(os.listdir(tmp_path)) == ["link.h5ad", "there"] and os.listdir(tmp_path / "there") == ["real.h5ad"]
+
+
+def other_kinds(folder):
+    """Names of things that are no regular file."""
+    (folder / "folder").mkdir()
+    (folder / "to_folder").symlink_to("folder")
+    (folder / "nowhere").symlink_to("not/there")
+    (folder / "round").symlink_to("round")
+    os.mkfifo(folder / "pipe")
+    (folder / "to_pipe").symlink_to("pipe")
+    (folder / "to_null").symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(folder / "socket"))
+    return ["folder", "to_folder", "nowhere", "round", "pipe", "to_pipe", "to_null", "socket"]
+
+
+def kinds(folder):
+    return {p.name: (os.lstat(p).st_mode, os.lstat(p).st_ino) for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_output_is_no_file(force, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    names = other_kinds(tmp_path)
+    before = kinds(tmp_path)
+    for name in names + ["/dev/null"]:
+        refused(run("export", store, "-o", name, *force, timeout=20), name)
+        assert kinds(tmp_path) == before and os.listdir("folder") == []
+    for name in set(names + ["/dev/null"]) - {"folder", "to_folder"}:
+        refused(run("pack", EXAMPLE, "-o", name, *force, timeout=20), name)
+        assert kinds(tmp_path) == before
+    assert not os.path.isfile("/dev/null")
+
+
+def test_pack_through_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    ok("pack", EXAMPLE, "-o", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and ok("verify", tmp_path / "real").out.startswith("ok: ")
+
+
+# ---- what is no file, as input ----
+
+
+def test_input_is_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in other_kinds(tmp_path) + ["/dev/null", "/dev/zero"]:
+        for args in (["pack", name, "-o", "s"], ["convert-check", name, EXAMPLE], ["convert-check", EXAMPLE, name]):
+            message = refused(run(*args, timeout=20), name)
+            assert name in ("nowhere", "round") or "is not a regular file" in message, message
+    assert not os.path.exists("s")
+
+
+# ---- limits and signals ----
+
+
+@pytest.mark.parametrize("command", ["pack", "export"])
+def test_limit_on_file_sizes(command, store, tmp_path):
+    args = ["pack", EXAMPLE, "-o", tmp_path / "s"] if command == "pack" else ["export", store, "-o", tmp_path / "out.h5ad"]
+    for size in (0, 1000, 50_000, 300_000):
+        limit = lambda n=size: resource.setrlimit(resource.RLIMIT_FSIZE, (n, resource.RLIM_INFINITY))
+        assert "File too large" in refused(run(*args, preexec_fn=limit), str(tmp_path))
+        assert os.listdir(tmp_path) == []
+
+
+# ---- messages ----
+
+
+@pytest.mark.parametrize("name", ["X", "obs", "var"])
+def test_external_link_that_leads_nowhere(name, tmp_path):
+    source = made(tmp_path / "a.h5ad", lambda f: (f.__delitem__(name), f.__setitem__(name, h5py.ExternalLink("away.h5ad", "/there"))))
+    message = refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
+    assert "another file, away.h5ad, which cannot be read" in message
+
+
+def test_numbers_in_messages(tmp_path):
+    def says(change, *expected):
+        path = tmp_path / "a.h5ad"
+        message = refused(run("pack", made(path, change), "-o", tmp_path / "s"), "a.h5ad")
+        assert all(text in message for text in expected), message
+
+    def code(f, value, kind):
+        codes = np.zeros(300, kind)
+        codes[7] = value
+        made_files.write_categorical(f["obs"], "kind", codes, ["a"])
+        f["obs"].attrs["column-order"] = np.array(["kind"], object)
+
+    def index(f, value):
+        indices = f["X/indices"][()].astype("u8")
+        indices[3] = value
+        del f["X/indices"]
+        f["X/indices"] = indices
+
+    def pointer(f, value):
+        pointers = f["X/indptr"][()].astype("u8")
+        pointers[-1] = value
+        del f["X/indptr"]
+        f["X/indptr"] = pointers
+
+    says(lambda f: f["X"].attrs.modify("shape", np.array([-300, 40], "i8")), "-300 × 40", "negative")
+    says(lambda f: code(f, (1 << 63) + 5, "u8"), "row 7", "code 9223372036854775813")
+    says(lambda f: code(f, -7, "i2"), "row 7", "code -7")
+    says(lambda f: index(f, (1 << 63) + 5), "9223372036854775813")
+    says(lambda f: pointer(f, (1 << 63) + 5), "9223372036854775813")
