@@ -54,6 +54,7 @@ annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_err
 
 static annb_status written_status(const annb_written *written, const char *path, annb_error *err) {
   if (!written || !written->error) return ANNB_OK;
+  if (written->error == ECANCELED) return annb_fail(err, ANNB_ECANCELED, path, "writing was cancelled");
   errno = written->error;
   return annb_fail_errno(err, path, "write");
 }

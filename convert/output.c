@@ -34,7 +34,6 @@ static annb_status follow(const char *name, bool force, annb_output *out, annb_e
 static annb_status make_names(annb_output *out, annb_error *err) {
   const char *slash = strrchr(out->path, '/');
   char name[64];
-  if (!*(slash ? slash + 1 : out->path)) return annb_fail(err, ANNB_EINVAL, out->path, "is not the name of a file");
   out->dir = slash == out->path ? strdup("/") : slash ? strndup(out->path, (size_t)(slash - out->path)) : strdup(".");
   snprintf(name, sizeof name, ".annblock-export-%016" PRIx64 ".tmp", annb_io_unique());
   out->temp = out->dir ? annb_io_join(out->dir, name) : NULL;
@@ -44,6 +43,7 @@ static annb_status make_names(annb_output *out, annb_error *err) {
 annb_status annb_output_find(const char *name, bool force, annb_output *out, annb_error *err) {
   annb_path_kind kind;
   *out = (annb_output){NULL, NULL, NULL};
+  if (name[strlen(name) - 1] == '/') return annb_fail(err, ANNB_EINVAL, name, "is not the name of a file");
   annb_status s = follow(name, force, out, err);
   if (!s) s = make_names(out, err);
   if (!s) s = annb_io_kind(out->dir, &kind, err);

@@ -11,8 +11,8 @@ typedef struct annb_output {
   char *temp; /* a name in it that is free */
 } annb_output;
 
-/* ANNB_EEXIST when there is something that must not be replaced: anything without `force`; with it anything but a regular file or a link to
- * one. ANNB_EIO when there is no such directory. Free in any case. */
+/* `name` is not empty. ANNB_EEXIST when there is something that must not be replaced: anything without `force`; with it anything but a
+ * regular file or a link to one. ANNB_EIO when there is no such directory. Free in any case. */
 annb_status annb_output_find(const char *name, bool force, annb_output *out, annb_error *err);
 void annb_output_free(annb_output *out);
 

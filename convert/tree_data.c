@@ -1,3 +1,5 @@
+#include "driver.h"
+#include "files.h"
 #include "pieces.h"
 #include "tree.h"
 
@@ -11,6 +13,7 @@
 #define PIECE_BYTES (UINT64_C(4) << 20)
 #define PIECE_STRINGS (UINT64_C(1) << 14)
 #define MAX_REWRITTEN (UINT64_C(1) << 36) /* bytes that a virtual dataset may state */
+#define LARGE (UINT64_C(64) << 20)
 #define MAX_FILTER_VALUES 256             /* HDF5 refuses to be asked for more */
 #define TEMPORARY ANNB_RESERVED "type"
 
@@ -286,9 +289,14 @@ static annb_status copy_raw(annb_tree *tree, const annb_place *place, const annb
   herr_t r = H5Pset_copy_object(properties, flags);
   if (r >= 0 && committed) r = H5Olink(type, out, TEMPORARY, H5P_DEFAULT, H5P_DEFAULT);
   if (r >= 0 && committed) r = H5Padd_merge_committed_dtype_path(properties, "/" TEMPORARY);
+  annb_written *written = annb_driver_written(out);
+  if (written) written->going = &tree->going;
   if (r >= 0) r = H5Ocopy(dataset, ".", place->to, link->name, properties, link_properties);
+  if (written) written->going = NULL;
+  annb_written_release(written);
   *copy = r >= 0 ? H5Dopen2(place->to, link->name, H5P_DEFAULT) : -1;
-  annb_status s = *copy >= 0 ? ANNB_OK : annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "the dataset cannot be copied", err);
+  annb_status s = annb_file_check(out, tree->out_name[tree->current], err);
+  if (!s && *copy < 0) s = annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "the dataset cannot be copied", err);
   if (committed) H5Ldelete(out, TEMPORARY, H5P_DEFAULT);
   annb_h5_close(&properties);
   annb_h5_close(&link_properties);
@@ -304,7 +312,8 @@ static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, cons
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   annb_status s = ANNB_OK;
   if (layout == H5D_VIRTUAL) s = check_virtual(tree, properties, dataset, path, err);
-  if (!s && (external || layout == H5D_VIRTUAL || holds_addresses(type)))
+  bool large = layout == H5D_CONTIGUOUS && annb_h5_stored(dataset) >= LARGE; /* in pieces it can be cancelled */
+  if (!s && (external || large || layout == H5D_VIRTUAL || holds_addresses(type)))
     s = rewrite(tree, place, link, dataset, type, !references, &copy, err);
   else if (!s) s = copy_raw(tree, place, link, dataset, type, &copy, err);
   if (!s) s = annb_tree_made(tree, place, link->name, dataset, copy, false, &node, err);
