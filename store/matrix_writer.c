@@ -12,7 +12,8 @@
 
 #define SEGMENT_BYTES (UINT64_C(2) << 30)
 
-enum { BLOCK_BYTES = 256 << 10, MAX_BLOCK_ROWS = 65536, DEFAULT_BLOCK_ROWS = 256 };
+/* Counts take about 5 bits an element; a block is then 180 to 360 KiB, so that its padding is below 2 %. */
+enum { ELEMENT_BITS = 5, BLOCK_BYTES = 360 << 10, MAX_BLOCK_ROWS = 65536, DEFAULT_BLOCK_ROWS = 256 };
 
 /* A finished segment that waits under tmp/: it joins the store when the whole matrix does. */
 typedef struct finished {
@@ -36,13 +37,13 @@ struct annb_matrix_writer {
   bool failed;
 };
 
-uint32_t annb_matrix_block_rows(annb_dtype dtype, uint64_t rows, uint64_t nnz) {
+uint32_t annb_matrix_block_rows(uint64_t rows, uint64_t nnz) {
   if (rows == 0 || nnz == 0) return DEFAULT_BLOCK_ROWS;
-  uint64_t per_element = annb_dtype_size(dtype) <= 4 ? 2 : 3, bytes, most;
-  if (!annb_mul(rows, BLOCK_BYTES, &most)) most = UINT64_MAX;
+  uint64_t bits, most;
+  if (!annb_mul(rows, 8 * BLOCK_BYTES, &most)) most = UINT64_MAX;
   uint32_t block_rows = 1;
-  /* block_rows · nnz · per_element / rows bytes in a block */
-  while (block_rows < MAX_BLOCK_ROWS && annb_mul(nnz, 2 * per_element * block_rows, &bytes) && bytes <= most) block_rows *= 2;
+  /* block_rows · nnz · ELEMENT_BITS / rows bits in a block */
+  while (block_rows < MAX_BLOCK_ROWS && annb_mul(nnz, UINT64_C(2) * ELEMENT_BITS * block_rows, &bits) && bits <= most) block_rows *= 2;
   return block_rows;
 }
 
@@ -153,7 +154,7 @@ annb_status annb_matrix_writer_open(annb_txn *txn, const annb_matrix_writer_opti
   w->options = *options;
   w->segment_bytes = SEGMENT_BYTES;
   w->source_order = ANNB_NONE;
-  if (!w->options.block_rows) w->options.block_rows = annb_matrix_block_rows(options->dtype, options->expected_rows, options->expected_nnz);
+  if (!w->options.block_rows) w->options.block_rows = annb_matrix_block_rows(options->expected_rows, options->expected_nnz);
   s = take_gene_order(w, err);
   if (!s) s = open_segment(w, err); /* a matrix without rows has one too */
   if (s) annb_matrix_writer_abort(w);

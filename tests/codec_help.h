@@ -3,6 +3,7 @@
 #define ANNB_TESTS_CODEC_HELP_H
 
 #include "../store/codec.h"
+#include "../store/kernels/kernels.h"
 
 /* splitmix64 */
 uint64_t help_random(uint64_t *state);
@@ -14,6 +15,9 @@ typedef struct help_fence {
 } help_fence;
 help_fence help_fence_new(size_t room);
 void help_fence_free(help_fence *fence);
+
+/* The library's kernels and, on x86-64, the AVX-512 ones again, emulated: the last. */
+const annb_kernel *const *help_kernels(size_t *n);
 
 /* A decoder of count and dict written from SPEC.md 3.5 alone, bit by bit. Codes go to `codes`, for dict the entries of vw bytes to *entries
  * (into the record). False when the record is not valid. */

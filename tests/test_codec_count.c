@@ -57,7 +57,7 @@ static bool encode(row *r) {
 /* Every kernel and the decoder of the specification give the row back. */
 static void assert_exact(row *r) {
   size_t n_kernels;
-  const annb_kernel *const *kernels = annb_kernels(&n_kernels);
+  const annb_kernel *const *kernels = help_kernels(&n_kernels);
   ck_assert(encode(r));
   for (size_t k = 0; k < n_kernels; k++) {
     if (!kernels[k]->usable()) continue;
@@ -204,7 +204,7 @@ END_TEST
 
 static void refuse(const row *r, const uint8_t *record, size_t length) {
   size_t n_kernels;
-  const annb_kernel *const *kernels = annb_kernels(&n_kernels);
+  const annb_kernel *const *kernels = help_kernels(&n_kernels);
   row copy = *r;
   copy.scratch = (annb_scratch){.kernel = NULL};
   for (size_t k = 0; k < n_kernels; k++) {

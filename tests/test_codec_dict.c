@@ -51,7 +51,7 @@ static bool encode(row *r) {
 
 static void assert_exact(row *r) {
   size_t n_kernels;
-  const annb_kernel *const *kernels = annb_kernels(&n_kernels);
+  const annb_kernel *const *kernels = help_kernels(&n_kernels);
   ck_assert(encode(r));
   for (size_t k = 0; k < n_kernels; k++) {
     if (!kernels[k]->usable()) continue;
@@ -133,7 +133,7 @@ END_TEST
 
 static void refuse(row *r, size_t length) {
   size_t n_kernels;
-  const annb_kernel *const *kernels = annb_kernels(&n_kernels);
+  const annb_kernel *const *kernels = help_kernels(&n_kernels);
   for (size_t k = 0; k < n_kernels; k++) {
     if (!kernels[k]->usable()) continue;
     r->scratch.kernel = kernels[k];

@@ -98,7 +98,7 @@ static void check_dense_and_sorted(row *r, bool narrow) {
 START_TEST(every_way_gives_the_row) {
   static const uint32_t columns[] = {200, 3000, 30000, 65534, 65535, 100000}, sizes[] = {1, 30, 200, 2900};
   size_t n_kernels, n_codecs;
-  const annb_kernel *const *kernels = annb_kernels(&n_kernels);
+  const annb_kernel *const *kernels = help_kernels(&n_kernels);
   const annb_codec *codecs = annb_codecs(&n_codecs);
   state = (uint64_t)_i;
   for (size_t c = 0; c < 6; c++)

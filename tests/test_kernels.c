@@ -32,7 +32,7 @@ static void memory_free(memory *m) {
 
 static const annb_kernel *kernel_of_test(int i) {
   size_t n;
-  const annb_kernel *const *kernels = annb_kernels(&n);
+  const annb_kernel *const *kernels = help_kernels(&n);
   return (size_t)i < n && kernels[i]->usable() ? kernels[i] : NULL;
 }
 
@@ -220,6 +220,34 @@ START_TEST(sums_do_not_wrap) {
 }
 END_TEST
 
+/* Two gaps of 32767 among gaps of 0: sums that pass 65535 and come back below the limit. */
+START_TEST(sums_do_not_come_back) {
+  const annb_kernel *kernel = kernel_of_test(_i);
+  static const uint32_t sizes[] = {2, 33, 64, 65, 128, 140, 300};
+  memory m = memory_new();
+  uint8_t params[8];
+  uint32_t out[MAX_N];
+  for (int round = 0; kernel && round < 700; round++) {
+    uint32_t n = sizes[round % 7], a = (uint32_t)below(n), b = (uint32_t)below(n);
+    annb_rice_seq seq = make_seq(&m, n, 9, false, 0, 0, params);
+    uint8_t *ones = m.ones.end - n - ANNB_KERNEL_OVERREAD;
+    uint8_t *lows = m.lows.end - ANNB_KERNEL_OVERREAD - (n / 128 * 144 + (n % 128 * 9 + 7) / 8);
+    memset(lows, 0, (size_t)(m.lows.end - lows));
+    for (uint32_t i = 0; i < n; i++) {
+      bool large = i == a || i == b;
+      ones[i] = (uint8_t)(ones[(ptrdiff_t)i - 1] + (large ? 64 : 1));
+      for (uint32_t bit = i % 128 * 9; large && bit < i % 128 * 9 + 9; bit++) lows[i / 128 * 144 + bit / 8] |= (uint8_t)(1u << bit % 8);
+    }
+    for (unsigned add = 0; add < 2; add++) {
+      bool fits = a == b || add == 0; /* 65534 in all, or 65534 + n */
+      ck_assert_int_eq(run_seq(kernel, IDS16, &m, &seq, add, 65534, 0, out), fits);
+      if (fits) ck_assert_uint_eq(out[n - 1], (a == b ? 32767u : 65534u) + add * (n - 1));
+    }
+  }
+  memory_free(&m);
+}
+END_TEST
+
 /* ---- output ---- */
 
 START_TEST(outputs_agree) {
@@ -297,6 +325,32 @@ START_TEST(marks_agree) {
 }
 END_TEST
 
+/* A dense row ends exactly, lists after the slack; look_up and to_f32 are covered above. */
+START_TEST(marks_end_at_guard_pages) {
+  const annb_kernel *kernel = kernel_of_test(_i);
+  memory m = memory_new();
+  _Alignas(64) static uint8_t by_id[64 * 10 + 1];
+  static uint32_t values[256];
+  for (uint32_t i = 0; i < 256; i++) values[i] = i * 1000;
+  for (uint32_t n = 1; kernel && n <= 640; n++) {
+    float *dense = (float *)(void *)(m.out.end - 4 * n);
+    for (uint32_t i = 0; i < n; i++) by_id[i] = (uint8_t)(n + i);
+    kernel->expand(by_id, n, dense);
+    for (uint32_t i = 0; i < n; i++) ck_assert(dense[i] == (float)(uint8_t)(n + i) && by_id[i] == 0);
+    uint32_t *ids = (uint32_t *)(void *)out_for(&m.out, n, 4, 0);
+    uint8_t *out = out_for(&m.in, n, 4, 0) - 1;
+    for (uint32_t i = 0; i < n; i++) by_id[639 - i] = (uint8_t)(1 + i % 255);
+    kernel->collect(by_id, 10, values, ids, out);
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t value;
+      memcpy(&value, out + 4 * i, 4);
+      ck_assert(ids[i] == 640 - n + i && value == 1000 * (1 + (n - 1 - i) % 255));
+    }
+  }
+  memory_free(&m);
+}
+END_TEST
+
 START_TEST(the_best_kernel_is_usable) {
   size_t n;
   const annb_kernel *const *kernels = annb_kernels(&n), *best = annb_kernel_best();
@@ -312,7 +366,7 @@ int main(void) {
   Suite *suite = suite_create("kernels");
   TCase *cases = tcase_create("kernels");
   size_t n;
-  annb_kernels(&n);
+  help_kernels(&n);
   tcase_set_timeout(cases, 120);
   tcase_add_test(cases, the_best_kernel_is_usable);
   tcase_add_loop_test(cases, unary_agrees, 0, (int)n);
@@ -320,8 +374,10 @@ int main(void) {
   tcase_add_loop_test(cases, sequences_agree, 0, (int)n);
   tcase_add_loop_test(cases, large_quotients_are_seen_everywhere, 0, (int)n);
   tcase_add_loop_test(cases, sums_do_not_wrap, 0, (int)n);
+  tcase_add_loop_test(cases, sums_do_not_come_back, 0, (int)n);
   tcase_add_loop_test(cases, outputs_agree, 0, (int)n);
   tcase_add_loop_test(cases, marks_agree, 0, (int)n);
+  tcase_add_loop_test(cases, marks_end_at_guard_pages, 0, (int)n);
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

@@ -78,7 +78,7 @@ typedef struct annb_matrix_writer_options {
   uint64_t expected_rows;    /* 0 = unknown */
   uint64_t expected_nnz;     /* 0 = unknown; with expected_rows decides the block size */
   uint64_t segment_rows;     /* rows per segment; 0 = split near 2 GiB */
-  uint32_t block_rows;       /* 0 = a power of two that makes a block about 256 KiB */
+  uint32_t block_rows;       /* 0 = a power of two that makes a block of counts 180 to 360 KiB */
   uint32_t n_threads;        /* encoding threads, 0 = 1; the bytes written do not depend on it */
   uint64_t codecs;           /* bit i allows codec i; 0 = all; plain is always allowed */
   uint8_t tag[16];           /* SPEC.md 3.1 */

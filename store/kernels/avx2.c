@@ -4,18 +4,11 @@
 #ifdef ANNB_HAVE_AVX2
 
 #include "bit_positions.h"
+#include "words.h"
+#include "x86_vector.h"
 
-#include <immintrin.h>
-#include <string.h>
-
-#define AVX2 __attribute__((target("avx2,bmi,popcnt")))
-#define INLINE AVX2 __attribute__((always_inline)) static inline
-
-/* One store by itself: compilers like to gather neighbours into a vector first, which takes longer than the stores. */
-static inline void put32(void *to, uint32_t x) {
-  memcpy(to, &x, 4);
-  __asm__("" ::: "memory");
-}
+#define AVX2 ANNB_TARGET("avx2,bmi,popcnt")
+#define INLINE AVX2 ANNB_INLINE
 
 static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
 
@@ -248,19 +241,7 @@ AVX2 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
   for (size_t i = 0; i < n; i += 8) store256(out + i, _mm256_cvtepu16_epi32(load128(in + i)));
 }
 
-/* Table look-ups from general registers are faster than gathers. */
-AVX2 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) {
-  size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    uint64_t four;
-    memcpy(&four, ids + i, 8);
-    put32(out + i, table[four & 0xffff]);
-    put32(out + i + 1, table[four >> 16 & 0xffff]);
-    put32(out + i + 2, table[four >> 32 & 0xffff]);
-    put32(out + i + 3, table[four >> 48]);
-  }
-  for (; i < n; i++) out[i] = table[ids[i]];
-}
+AVX2 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) { annb_map_words(ids, n, table, out); }
 
 AVX2 static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *out) {
   const __m256i add = _mm256_set1_epi32(base);
@@ -279,15 +260,7 @@ AVX2 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entrie
   for (unsigned j = 0; j < 16; j++) highest = lanes[j] > highest ? lanes[j] : highest;
   for (; i < n; i++) highest = codes[i] > highest ? codes[i] : highest;
   if (highest >= n_entries) return false;
-  for (i = 0; i + 4 <= n; i += 4, out += 16) {
-    uint64_t four;
-    memcpy(&four, codes + i, 8);
-    put32(out, entries[four & 0xffff]);
-    put32(out + 4, entries[four >> 16 & 0xffff]);
-    put32(out + 8, entries[four >> 32 & 0xffff]);
-    put32(out + 12, entries[four >> 48]);
-  }
-  for (; i < n; i++, out += 4) memcpy(out, &entries[codes[i]], 4);
+  annb_look_up_words(codes, n, entries, out);
   return true;
 }
 
@@ -313,33 +286,7 @@ AVX2 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
 }
 
 AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id) {
-  size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    uint64_t four;
-    uint32_t mark;
-    memcpy(&four, ids + i, 8);
-    memcpy(&mark, marks + i, 4);
-    by_id[table[four & 0xffff]] = (uint8_t)mark;
-    by_id[table[four >> 16 & 0xffff]] = (uint8_t)(mark >> 8);
-    by_id[table[four >> 32 & 0xffff]] = (uint8_t)(mark >> 16);
-    by_id[table[four >> 48]] = (uint8_t)(mark >> 24);
-  }
-  for (; i < n; i++) by_id[table[ids[i]]] = marks[i];
-}
-
-/* The lowest set bit of a word as an element; without one, something that the next element overwrites. */
-INLINE uint64_t emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id, uint8_t *out_value) {
-  uint32_t place = (uint32_t)_tzcnt_u64(word); /* 64 when there is none */
-  put32(out_id, first + place);
-  put32(out_value, values[marks[place]]);
-  return _blsr_u64(word);
-}
-
-INLINE uint64_t emit4(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_ids, uint8_t *out_values) {
-  word = emit(word, first, marks, values, out_ids, out_values);
-  word = emit(word, first, marks, values, out_ids + 1, out_values + 4);
-  word = emit(word, first, marks, values, out_ids + 2, out_values + 8);
-  return emit(word, first, marks, values, out_ids + 3, out_values + 12);
+  annb_scatter_words(ids, marks, n, table, by_id);
 }
 
 AVX2 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
@@ -348,9 +295,7 @@ AVX2 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[2
     uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id), zero));
     uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id + 32), zero)), first = (uint32_t)(64 * w);
     uint64_t word = ~(low | (uint64_t)high << 32);
-    size_t in_word = (size_t)_mm_popcnt_u64(word);
-    word = emit4(word, first, by_id, values, out_ids, out_values);
-    for (size_t i = 4; i < in_word; i += 4) word = emit4(word, first, by_id, values, out_ids + i, out_values + 4 * i);
+    size_t in_word = annb_emit_all(word, first, by_id, values, out_ids, out_values);
     store256(by_id, zero);
     store256(by_id + 32, zero);
     out_ids += in_word;

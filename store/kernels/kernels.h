@@ -60,15 +60,20 @@ typedef struct annb_kernel {
   void (*expand)(uint8_t *by_id, size_t n, float *out);
 } annb_kernel;
 
-/* All of them, the scalar one first. */
+/* All of them, the scalar one first, the fastest last. */
 const annb_kernel *const *annb_kernels(size_t *n);
-/* The fastest usable one that has been tested on such a machine. */
+/* The fastest usable one. */
 const annb_kernel *annb_kernel_best(void);
 
 extern const annb_kernel annb_kernel_scalar;
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ANNB_HAVE_AVX2 1
-extern const annb_kernel annb_kernel_avx2;
+#define ANNB_HAVE_AVX512 1
+extern const annb_kernel annb_kernel_avx2, annb_kernel_avx512;
+#endif
+#if defined(__aarch64__) && defined(__AARCH64EL__) && defined(__ARM_NEON) && defined(__GNUC__)
+#define ANNB_HAVE_NEON 1
+extern const annb_kernel annb_kernel_neon;
 #endif
 
 #endif
