@@ -59,13 +59,15 @@ static annb_status check_length(const annb_column_target *target, const annb_val
 typedef annb_status (*piece_fn)(const annb_values *v, uint64_t first, uint64_t n, void *buffer, const void *how, annb_error *err);
 
 /* One array of `dtype`, its rows made by `read` into a buffer of 8 bytes a row. */
-static annb_status write_array(annb_arrays_writer *writer, const annb_values *v, annb_dtype dtype, piece_fn read, const void *how,
+static annb_status write_array(const annb_column_target *target, const annb_values *v, annb_dtype dtype, piece_fn read, const void *how,
                                uint32_t *array, annb_error *err) {
+  annb_arrays_writer *writer = target->writer;
   void *buffer = malloc(PIECE * sizeof(uint64_t));
   annb_status s = buffer ? annb_arrays_begin(writer, "", dtype, 1, array, err) : annb_fail_memory(err);
   for (uint64_t i = 0, n; i < v->n && !s; i += n) {
     n = PIECE < v->n - i ? PIECE : v->n - i;
-    s = read(v, i, n, buffer, how, err);
+    s = annb_going_on(&target->going, err);
+    if (!s) s = read(v, i, n, buffer, how, err);
     if (!s) s = annb_arrays_append(writer, buffer, n, err);
   }
   free(buffer);
@@ -84,22 +86,30 @@ static annb_status read_mask(const annb_values *v, uint64_t first, uint64_t n, v
   return s;
 }
 
-static annb_status append_string(void *strings, const char *bytes, uint64_t length, annb_error *err) {
-  return annb_strings_append(strings, bytes, length, err);
+typedef struct string_list {
+  annb_string_writer *writer;
+  const annb_going *going;
+  uint64_t n;
+} string_list;
+
+static annb_status append_string(void *user, const char *bytes, uint64_t length, annb_error *err) {
+  string_list *list = user;
+  annb_status s = list->n++ % PIECE ? ANNB_OK : annb_going_on(list->going, err);
+  return s ? s : annb_strings_append(list->writer, bytes, length, err);
 }
 
 static annb_status write_strings(const annb_column_target *target, const annb_values *v, annb_column_spec *spec, annb_error *err) {
-  annb_string_writer *strings;
-  annb_status s = annb_strings_begin(target->writer, &strings, err);
-  if (!s) s = annb_values_strings(v, target->memory, append_string, strings, err);
-  return s ? s : annb_strings_end(strings, &spec->values, &spec->bytes, err);
+  string_list list = {NULL, &target->going, 0};
+  annb_status s = annb_strings_begin(target->writer, &list.writer, err);
+  if (!s) s = annb_values_strings(v, target->memory, append_string, &list, err);
+  return s ? s : annb_strings_end(list.writer, &spec->values, &spec->bytes, err);
 }
 
 static annb_status write_mask(const annb_column_target *target, const annb_values *mask, uint32_t *array, annb_error *err) {
   H5T_class_t kind = H5Tget_class(mask->type);
   annb_status s = check_length(target, mask, err);
   if (!s && kind != H5T_INTEGER && kind != H5T_ENUM) s = annb_h5_fail(err, ANNB_EINPUT, mask->file, mask->object, "is no mask of booleans");
-  return s ? s : write_array(target->writer, mask, ANNB_BOOL, read_mask, NULL, array, err);
+  return s ? s : write_array(target, mask, ANNB_BOOL, read_mask, NULL, array, err);
 }
 
 annb_status annb_column_write(const annb_column_target *target, const annb_values *values, const annb_values *mask, uint32_t *column,
@@ -119,7 +129,7 @@ annb_status annb_column_write(const annb_column_target *target, const annb_value
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, values->file, values->object, "is of a type that cannot be stored as a column");
   spec.kind = how.kind;
   if (how.kind == ANNB_COLUMN_STRING) s = write_strings(target, values, &spec, err);
-  else s = write_array(target->writer, values, how.dtype, read_fixed, &how, &spec.values, err);
+  else s = write_array(target, values, how.dtype, read_fixed, &how, &spec.values, err);
   if (!s && mask) s = write_mask(target, mask, &spec.mask, err);
   annb_h5_close(&how.memory);
   return s ? s : annb_arrays_add_column(target->writer, &spec, column, err);
@@ -142,9 +152,12 @@ static annb_status read_codes(const annb_values *v, uint64_t first, uint64_t n, 
   annb_status s = annb_values_read_i64(v, first, n, wide, err);
   for (uint64_t i = 0; i < n && !s; i++) {
     int64_t x = wide[i];
-    if (x < -1 || (x >= 0 && (uint64_t)x >= as->n_categories))
-      return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "row %llu has the code %lld, but there are %llu categories",
-                          (unsigned long long)(first + i), (long long)x, (unsigned long long)as->n_categories);
+    if (x < -1 || (x >= 0 && (uint64_t)x >= as->n_categories)) {
+      char code[32];
+      annb_values_text(v, first + i, code);
+      return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "row %llu has the code %s, but there are %llu categories",
+                          (unsigned long long)(first + i), code, (unsigned long long)as->n_categories);
+    }
     size_t size = as->dtype == ANNB_I8 ? 1 : as->dtype == ANNB_I16 ? 2 : 4;
     memcpy((char *)buffer + i * size, &x, size); /* little-endian; behind what is still to be read */
   }
@@ -184,6 +197,6 @@ annb_status annb_column_write_categorical(const annb_column_target *target, cons
   if (!s && how.n_categories > INT32_MAX)
     s = annb_h5_fail(err, ANNB_EUNSUPPORTED, codes->file, categories->object, "has more than 2^31 - 1 categories");
   if (!s) s = annb_column_write(&list, categories, categories_mask, &spec.categories, err);
-  if (!s) s = write_array(target->writer, codes, how.dtype, read_codes, &how, &spec.values, err);
+  if (!s) s = write_array(target, codes, how.dtype, read_codes, &how, &spec.values, err);
   return s ? s : annb_arrays_add_column(target->writer, &spec, &column, err);
 }

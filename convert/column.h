@@ -13,6 +13,7 @@ typedef struct annb_column_target {
   uint8_t flags;
   uint64_t length; /* rows of the axis, which the column must have */
   uint64_t memory;
+  annb_going going;
 } annb_column_target;
 
 /* Strings, numbers, bools and the numbers of enumerations. What is not storable is left to the sidecar. */

@@ -11,6 +11,7 @@ typedef struct context {
   const annb_source *source;
   const annb_source_axis *axis;
   annb_arrays_writer *writer;
+  annb_going going;
 } context;
 
 enum { OBJECT_SIZE = 700 };
@@ -28,7 +29,8 @@ static annb_column_target target_of(const context *c, const char *name, uint8_t 
                               .axis = c->axis == &c->source->obs ? ANNB_AXIS_OBS : ANNB_AXIS_VAR,
                               .flags = flags,
                               .length = c->axis->length,
-                              .memory = c->source->memory / 4};
+                              .memory = c->source->memory / 4,
+                              .going = c->going};
 }
 
 static annb_status open_values(const context *c, hid_t parent, const char *name, const char *object, annb_values *v, annb_error *err) {
@@ -239,11 +241,12 @@ static annb_status write_axis(const context *c, annb_convert_progress_fn progres
 
 annb_status annb_columns_write(const annb_source *source, annb_txn *txn, annb_convert_progress_fn progress, void *user, uint32_t *object,
                                annb_error *err) {
-  context c = {source, &source->obs, NULL};
+  context c = {source, &source->obs, NULL, {progress, user, "obs", source->path, "packing"}};
   annb_status s = annb_arrays_writer_open(txn, &c.writer, err);
   if (s) return s;
   s = write_axis(&c, progress, user, err);
   c.axis = &source->var;
+  c.going.stage = "var";
   if (!s) s = write_axis(&c, progress, user, err);
   if (!s) return annb_arrays_writer_close(c.writer, object, err);
   annb_arrays_writer_abort(c.writer);

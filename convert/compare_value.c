@@ -203,19 +203,25 @@ static bool types_differ(annb_comparison *c, const char *path, const char *of, h
   return false;
 }
 
-/* No chunk of either was ever written and both have the same fill value: no need to read. */
+/* The fill value of a plain type, zeros for any other that has the default one. */
+static bool fill_of(hid_t dataset, hid_t type, uint8_t *value) {
+  H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
+  hid_t creation = H5Dget_create_plist(dataset);
+  bool known = creation >= 0 && H5Pfill_value_defined(creation, &defined) >= 0;
+  if (known && is_plain(type)) known = H5Pget_fill_value(creation, type, value) >= 0;
+  else known = known && defined == H5D_FILL_VALUE_DEFAULT;
+  annb_h5_close(&creation);
+  H5Eclear2(H5E_DEFAULT);
+  return known;
+}
+
+/* Nothing was ever written to either and both have the same fill value: no need to read. */
 static bool both_unwritten(hid_t a, hid_t b, hid_t type) {
-  bool same = false;
-  if (H5Dget_storage_size(a) || H5Dget_storage_size(b)) return false;
-  hid_t x = H5Dget_create_plist(a), y = H5Dget_create_plist(b);
+  if (annb_h5_stored(a) || annb_h5_stored(b)) return false;
   size_t size = H5Tget_size(type);
   uint8_t *p = calloc(2, size);
-  if (p && H5Pget_layout(x) == H5D_CHUNKED && H5Pget_layout(y) == H5D_CHUNKED && is_plain(type))
-    same = H5Pget_fill_value(x, type, p) >= 0 && H5Pget_fill_value(y, type, p + size) >= 0 && !memcmp(p, p + size, size);
+  bool same = p && fill_of(a, type, p) && fill_of(b, type, p + size) && !memcmp(p, p + size, size);
   free(p);
-  annb_h5_close(&x);
-  annb_h5_close(&y);
-  H5Eclear2(H5E_DEFAULT);
   return same;
 }
 

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ASK_BYTES ((size_t)4 << 20)
+
 typedef struct file {
   H5FD_t head; /* HDF5's own part */
   int fd;
@@ -117,11 +119,19 @@ static herr_t driver_read(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_t
   return 0;
 }
 
+/* H5Ocopy asks nobody whether to go on. */
+static void ask(annb_written *written, size_t size) {
+  if (!written->going || (written->unasked += size) < ASK_BYTES) return;
+  written->unasked = 0;
+  if (!written->error && annb_going_on(written->going, NULL)) written->error = ECANCELED;
+}
+
 static herr_t driver_write(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_t address, size_t size, const void *buffer) {
   file *f = (file *)head;
   const uint8_t *from = buffer;
   (void)type;
   (void)transfer;
+  ask(f->written, size);
   if (f->eof < address + size) f->eof = address + size;
   while (size && !f->written->error) {
     errno = 0;

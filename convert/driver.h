@@ -3,12 +3,14 @@
 #ifndef ANNB_CONVERT_DRIVER_H
 #define ANNB_CONVERT_DRIVER_H
 
-#include <hdf5.h>
+#include "h5.h"
 
 /* What became of writing; shared by the open file and whoever asks. */
 typedef struct annb_written {
   int users;
-  int error; /* errno of the first failed write, or 0 */
+  int error; /* errno of the first failed write, or 0; ECANCELED when `going` said so */
+  const annb_going *going; /* asked while one call of HDF5 copies much raw data, else NULL */
+  size_t unasked;          /* bytes written since it was asked */
 } annb_written;
 
 /* Let files that are created with `access` use the driver. Negative on failure. */

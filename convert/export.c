@@ -3,6 +3,7 @@
 #include "files.h"
 #include "fill.h"
 #include "lzf.h"
+#include "output.h"
 
 #include "../store/error.h"
 #include "../store/hash.h"
@@ -12,7 +13,6 @@
 
 #include <annblock/annblock.h>
 #include <annblock/convert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct export {
   annb_store *store;
   annb_context *context;
   annb_merged merged;
-  char *dir, *temp; /* of the output; the file being written in it */
+  annb_output out; /* where it really goes */
 }
 export;
 
@@ -40,33 +40,10 @@ static annb_status read_options(export *e, const annb_export_options *options, a
   return ANNB_OK;
 }
 
-static annb_status make_names(export *e, annb_error *err) {
-  const char *slash = strrchr(e->output, '/');
-  char name[64];
-  if (!*(slash ? slash + 1 : e->output)) return annb_fail(err, ANNB_EINVAL, e->output, "is not the name of a file");
-  e->dir = slash == e->output ? strdup("/") : slash ? strndup(e->output, (size_t)(slash - e->output)) : strdup(".");
-  snprintf(name, sizeof name, ".annblock-export-%016" PRIx64 ".tmp", annb_io_unique());
-  e->temp = e->dir ? annb_io_join(e->dir, name) : NULL;
-  return e->temp ? ANNB_OK : annb_fail_memory(err);
-}
-
-static annb_status check_output(const export *e, annb_error *err) {
-  annb_path_kind kind;
-  annb_status s = annb_io_kind(e->output, &kind, err);
-  if (s) return s;
-  if (kind == ANNB_PATH_DIR) return annb_fail(err, ANNB_EEXIST, e->output, "is a directory");
-  if (kind == ANNB_PATH_OTHER) return annb_fail(err, ANNB_EEXIST, e->output, "exists and is not a regular file");
-  if (kind == ANNB_PATH_FILE && !e->options.force)
-    return annb_fail(err, ANNB_EEXIST, e->output, "exists already");
-  s = annb_io_kind(e->dir, &kind, err);
-  if (!s && kind != ANNB_PATH_DIR) s = annb_fail(err, ANNB_EIO, e->dir, "is not a directory: nothing can be written there");
-  return s;
-}
-
 /* The output must not lie in the store. */
 static annb_status check_outside(const export *e, annb_error *err) {
-  char *store = realpath(e->store_path, NULL), *dir = realpath(e->dir, NULL);
-  annb_status s = store && dir ? ANNB_OK : annb_fail_errno(err, store ? e->dir : e->store_path, "examine");
+  char *store = realpath(e->store_path, NULL), *dir = realpath(e->out.dir, NULL);
+  annb_status s = store && dir ? ANNB_OK : annb_fail_errno(err, store ? e->out.dir : e->store_path, "examine");
   size_t n = store ? strlen(store) : 0;
   if (!s && !strncmp(dir, store, n) && (dir[n] == '/' || !dir[n]))
     s = annb_fail(err, ANNB_EINVAL, e->output, "lies inside the store, whose files never change: choose another place");
@@ -143,19 +120,19 @@ static annb_status check_sha256(const char *path, annb_error *err) {
 /* Whether a file can be made where the output will be: HDF5 would not say why not. */
 static annb_status check_writable(const export *e, annb_error *err) {
   int fd;
-  annb_status s = annb_io_create(e->temp, &fd, err);
+  annb_status s = annb_io_create(e->out.temp, &fd, err);
   if (s) return s;
-  s = annb_io_close(fd, e->temp, err);
-  annb_io_unlink(e->temp);
+  s = annb_io_close(fd, e->out.temp, err);
+  annb_io_unlink(e->out.temp);
   return s;
 }
 
 /* A failure on the file being written is told of the output: the other name says nothing to anybody. */
 static void name_output(const export *e, annb_error *err) {
-  size_t n = e->temp ? strlen(e->temp) : 0;
-  if (!err || !n || strncmp(err->message, e->temp, n) || strncmp(err->message + n, ": ", 2)) return;
+  size_t n = e->out.temp ? strlen(e->out.temp) : 0;
+  if (!err || !n || strncmp(err->message, e->out.temp, n) || strncmp(err->message + n, ": ", 2)) return;
   annb_error told = *err;
-  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", told.message + n + 2, e->dir);
+  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", told.message + n + 2, e->out.dir);
   err->system_errno = told.system_errno;
   err->row = told.row;
 }
@@ -174,12 +151,13 @@ static annb_status merge_files(export *e, const char **sidecar, annb_error *err)
   if (!s) s = check_sha256(*sidecar, err);
   if (!s && restore) s = check_sha256(restore, err);
   if (!s) s = report(e, "copying the sidecar", err);
-  return s ? s : annb_merge(*sidecar, restore, e->temp, &e->merged, err);
+  const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
+  return s ? s : annb_merge(*sidecar, restore, e->out.temp, &going, &e->merged, err);
 }
 
 static annb_status fill_all(export *e, annb_error *err) {
   annb_store_info info;
-  const annb_fill fill = {e->store, e->context, &e->merged, e->options.memory, e->dir, e->options.progress, e->options.user};
+  const annb_fill fill = {e->store, e->context, &e->merged, e->options.memory, e->out.dir, e->options.progress, e->options.user};
   annb_status s = ANNB_OK;
   annb_store_get_info(e->store, &info);
   for (uint32_t i = 0; !s && i < info.n_matrices; i++) s = annb_fill_matrix(&fill, i, err);
@@ -206,15 +184,14 @@ static annb_status flush_to_disk(const char *path, annb_error *err) {
 
 static annb_status publish(const export *e, annb_error *err) {
   annb_status s = ANNB_OK;
-  if (!e->options.force) s = annb_io_publish(e->temp, e->output, err);
-  else if (rename(e->temp, e->output)) s = annb_fail_errno(err, e->output, "replace the file");
-  return s ? s : annb_io_fsync_dir(e->dir, err);
+  if (!e->options.force) s = annb_io_publish(e->out.temp, e->out.path, err);
+  else if (rename(e->out.temp, e->out.path)) s = annb_fail_errno(err, e->output, "replace the file");
+  return s ? s : annb_io_fsync_dir(e->out.dir, err);
 }
 
 static annb_status run(export *e, annb_error *err) {
   const char *sidecar = NULL;
-  annb_status s = make_names(e, err);
-  if (!s) s = check_output(e, err);
+  annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
   if (!s) s = open_store(e, err);
   if (!s) s = check_outside(e, err);
   if (!s) s = check_writable(e, err);
@@ -224,10 +201,10 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = report(e, "flushing", err);
   if (!s) s = annb_merged_finish(&e->merged, err);
   annb_merged_close(&e->merged);
-  if (!s) s = annb_file_user_block(sidecar, e->temp, err);
-  if (!s) s = flush_to_disk(e->temp, err);
+  if (!s) s = annb_file_user_block(sidecar, e->out.temp, err);
+  if (!s) s = flush_to_disk(e->out.temp, err);
   if (!s) s = publish(e, err);
-  if (e->temp) annb_io_unlink(e->temp);
+  if (e->out.temp) annb_io_unlink(e->out.temp);
   if (s) name_output(e, err);
   return s;
 }
@@ -242,8 +219,7 @@ annb_status annb_export(const char *store, const char *output, const annb_export
   if (!s) s = run(&e, err);
   annb_context_close(e.context);
   annb_store_close(e.store);
-  free(e.dir);
-  free(e.temp);
+  annb_output_free(&e.out);
   annb_h5_quiet_end(quiet);
   return s;
 }

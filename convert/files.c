@@ -39,15 +39,22 @@ annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_err
   hid_t creation = creation_like(like), access = H5Pcreate(H5P_FILE_ACCESS);
   *file = -1;
   if (creation >= 0 && access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST) >= 0 && annb_driver_set(access) >= 0) {
+    errno = 0;
     *file = H5Fcreate(path, H5F_ACC_EXCL, creation, access);
   }
+  int number = *file >= 0 ? 0 : errno;
   annb_h5_close(&creation);
   annb_h5_close(&access);
-  return *file >= 0 ? ANNB_OK : annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be created");
+  if (*file >= 0) return ANNB_OK;
+  if (!number) return annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be created");
+  H5Eclear2(H5E_DEFAULT);
+  errno = number;
+  return annb_fail_errno(err, path, "create the file");
 }
 
 static annb_status written_status(const annb_written *written, const char *path, annb_error *err) {
   if (!written || !written->error) return ANNB_OK;
+  if (written->error == ECANCELED) return annb_fail(err, ANNB_ECANCELED, path, "writing was cancelled");
   errno = written->error;
   return annb_fail_errno(err, path, "write");
 }

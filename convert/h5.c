@@ -123,6 +123,23 @@ bool annb_h5_exists(hid_t parent, const char *path) {
   return ok;
 }
 
+annb_status annb_h5_check_external(hid_t parent, const char *file, const char *name, annb_error *err) {
+  H5L_info_t info;
+  if (H5Lget_info(parent, name, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_EXTERNAL || annb_h5_exists(parent, name)) {
+    H5Eclear2(H5E_DEFAULT);
+    return ANNB_OK;
+  }
+  const char *other = NULL, *path = NULL;
+  char *value = malloc(info.u.val_size + 1);
+  if (!value) return annb_fail_memory(err);
+  if (H5Lget_val(parent, name, value, info.u.val_size, H5P_DEFAULT) < 0 ||
+      H5Lunpack_elink_val(value, info.u.val_size, NULL, &other, &path) < 0)
+    other = path = "?";
+  annb_status s = annb_h5_fail(err, ANNB_EINPUT, file, name, "is a link to %s in another file, %s, which cannot be read", path, other);
+  free(value);
+  return s;
+}
+
 static char *string_value(hid_t attr, hid_t type) {
   char *out = NULL;
   if (H5Tis_variable_str(type) > 0) {
@@ -160,14 +177,14 @@ char *annb_h5_attr_string(hid_t object, const char *name) {
   return out;
 }
 
-int annb_h5_attr_u64(hid_t object, const char *name, uint64_t *out, int max) {
+static int integer_values(hid_t object, const char *name, hid_t memory, uint64_t *out, int max) {
   if (H5Aexists(object, name) <= 0) return -1;
   int found = -1;
   hid_t attr = H5Aopen(object, name, H5P_DEFAULT), type = H5Aget_type(attr), space = H5Aget_space(attr);
   hssize_t n = H5Sget_simple_extent_npoints(space);
   if (H5Tget_class(type) == H5T_INTEGER && n >= 0 && n <= 64) {
     uint64_t values[64];
-    if (H5Aread(attr, H5T_NATIVE_UINT64, values) >= 0) {
+    if (H5Aread(attr, memory, values) >= 0) {
       found = (int)n;
       for (int i = 0; i < found && i < max; i++) out[i] = values[i];
     }
@@ -177,6 +194,14 @@ int annb_h5_attr_u64(hid_t object, const char *name, uint64_t *out, int max) {
   annb_h5_close(&attr);
   H5Eclear2(H5E_DEFAULT);
   return found;
+}
+
+int annb_h5_attr_u64(hid_t object, const char *name, uint64_t *out, int max) {
+  return integer_values(object, name, H5T_NATIVE_UINT64, out, max);
+}
+
+int annb_h5_attr_i64(hid_t object, const char *name, int64_t *out, int max) {
+  return integer_values(object, name, H5T_NATIVE_INT64, (uint64_t *)out, max);
 }
 
 bool annb_h5_is_integer(hid_t type) {
@@ -228,6 +253,19 @@ int annb_h5_extent(hid_t dataset, hsize_t dims[32], bool *null) {
   if (rank > 32 || (rank > 0 && H5Sget_simple_extent_dims(space, dims, NULL) < 0)) rank = -1;
   annb_h5_close(&space);
   return rank;
+}
+
+uint64_t annb_h5_stored(hid_t dataset) {
+  hid_t creation = H5Dget_create_plist(dataset);
+  H5D_layout_t layout = creation < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(creation);
+  bool elsewhere = layout == H5D_VIRTUAL || (layout == H5D_CONTIGUOUS && H5Pget_external_count(creation) > 0);
+  annb_h5_close(&creation);
+  return elsewhere || layout == H5D_LAYOUT_ERROR ? UINT64_MAX : H5Dget_storage_size(dataset);
+}
+
+annb_status annb_going_on(const annb_going *going, annb_error *err) {
+  if (!going->progress || going->progress(going->user, going->stage, 0, 0)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECANCELED, going->file, "%s was cancelled", going->what);
 }
 
 static annb_status move_rows(hid_t dataset, const char *file, const char *object, hid_t type, uint64_t first, uint64_t n, void *out,

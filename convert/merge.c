@@ -175,13 +175,15 @@ static annb_status join_restore(joining *j, annb_error *err) {
   return s;
 }
 
-annb_status annb_merge(const char *sidecar, const char *restore, const char *out, annb_merged *merged, annb_error *err) {
+annb_status annb_merge(const char *sidecar, const char *restore, const char *out, const annb_going *going, annb_merged *merged,
+                       annb_error *err) {
   *merged = (annb_merged){sidecar, restore, out, -1, -1, -1, NULL, 0};
   annb_status s = annb_h5_open(sidecar, &merged->sidecar, err);
   if (!s && restore) s = annb_h5_open(restore, &merged->restore, err);
   if (!s) s = annb_file_create(out, merged->sidecar, &merged->out, err);
   joining j = {.tree = {.in = merged->sidecar, .in_name = sidecar, .out = {merged->out, -1}, .out_name = {out, out}}, .merged = merged};
   j.tree.user = &j;
+  if (going) j.tree.going = *going;
   if (!s) s = annb_tree_copy(&j.tree, false, err);
   if (!s && restore) s = join_restore(&j, err);
   if (!s) s = annb_tree_finish(&j.tree, err);

@@ -21,8 +21,9 @@ typedef struct annb_merged {
 } annb_merged;
 
 /* Create the file `out` from the sidecar and the restore file (NULL: none). The three stay open; close whether it succeeds or not. The
- * names must outlive `merged`. */
-annb_status annb_merge(const char *sidecar, const char *restore, const char *out, annb_merged *merged, annb_error *err);
+ * names must outlive `merged`. `going` may be NULL. */
+annb_status annb_merge(const char *sidecar, const char *restore, const char *out, const annb_going *going, annb_merged *merged,
+                       annb_error *err);
 /* The dataset at `path` when it has no data yet, else NULL: it is whole, or not there. */
 annb_empty *annb_merged_find(const annb_merged *merged, const char *path);
 /* Flush and close the output, close the others. */

@@ -184,12 +184,13 @@ static annb_status write_source_order(pack *p, annb_error *err) {
 
 static annb_status write_sidecar(pack *p, annb_error *err) {
   const annb_packed packed = {p->x.path, p->x.nnz, p->keep_indices, p->x.float_pointers};
+  const annb_going going = {p->options.progress, p->options.user, "writing the sidecar", p->input, "packing"};
   const char *sidecar, *restore;
   annb_source_matrix_close_values(&p->x); /* the copier opens them with its own settings */
   annb_status s = report(p, "writing the sidecar", 0, 0, err);
   if (!s) s = annb_txn_temp_path(p->txn, &sidecar, err);
   if (!s) s = annb_txn_temp_path(p->txn, &restore, err);
-  if (!s) s = annb_sidecar_write(p->source.file, p->input, &packed, 1, sidecar, restore, err);
+  if (!s) s = annb_sidecar_write(p->source.file, p->input, &packed, 1, sidecar, restore, &going, err);
   if (!s) s = annb_txn_add_file(p->txn, sidecar, ANNB_OBJECT_SIDECAR, &p->sidecar, err);
   if (!s) s = annb_txn_add_file(p->txn, restore, ANNB_OBJECT_RESTORE, &p->restore, err);
   return s;

@@ -310,12 +310,13 @@ static annb_status write_both(split *sp, const annb_packed *packed, size_t n_pac
 }
 
 annb_status annb_sidecar_write(hid_t file, const char *input, const annb_packed *packed, size_t n_packed, const char *sidecar_path,
-                               const char *restore_path, annb_error *err) {
+                               const char *restore_path, const annb_going *going, annb_error *err) {
   split sp = {.tree = {.in = file, .in_name = input, .out = {-1, -1}, .out_name = {sidecar_path, restore_path}}};
   sp.tree.current = SIDECAR;
   sp.tree.reserved = ANNB_RESERVED_KEEP;
   sp.tree.on_link = keep_or_defer;
   sp.tree.user = &sp;
+  if (going) sp.tree.going = *going;
   annb_status s = write_both(&sp, packed, n_packed, err);
   annb_tree_free(&sp.tree);
   free(sp.tops);

@@ -2,9 +2,7 @@
 #ifndef ANNB_CONVERT_SIDECAR_H
 #define ANNB_CONVERT_SIDECAR_H
 
-#include <annblock/status.h>
-#include <hdf5.h>
-#include <stdbool.h>
+#include "h5.h"
 
 /* A matrix that goes to segments. */
 typedef struct annb_packed {
@@ -15,8 +13,8 @@ typedef struct annb_packed {
 } annb_packed;
 
 /* Write both files for the open source `file` (called `input` in messages). Both paths must not exist yet; on failure they may be left behind
- * for the caller to remove. ANNB_EINPUT, ANNB_EUNSUPPORTED, ANNB_EIO name the object. */
+ * for the caller to remove. ANNB_EINPUT, ANNB_EUNSUPPORTED, ANNB_EIO name the object. `going` may be NULL. */
 annb_status annb_sidecar_write(hid_t file, const char *input, const annb_packed *packed, size_t n_packed, const char *sidecar_path,
-                               const char *restore_path, annb_error *err);
+                               const char *restore_path, const annb_going *going, annb_error *err);
 
 #endif

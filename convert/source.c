@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_UNBACKED (UINT64_C(1) << 20) /* rows that need not be in the file */
+#define MAX_ROWS_PER_BYTE 1024           /* of an index; deflate makes 1032 bytes of one */
+
 static bool has(hid_t group, const char *name) { return annb_h5_exists(group, name); }
 
 static bool is_group(hid_t parent, const char *name) {
@@ -83,6 +86,7 @@ static annb_status open_compound_axis(const annb_source *source, annb_source_axi
     s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "has no field with names: no 'index', no '_index', no strings");
   axis->compound = true;
   axis->length = dims[0];
+  axis->stored = annb_h5_stored(axis->object);
   return s;
 }
 
@@ -102,6 +106,7 @@ static annb_status index_length(const annb_source *source, annb_source_axis *axi
   }
   hid_t dataset = has(axis->object, at) ? H5Dopen2(axis->object, at, H5P_DEFAULT) : -1;
   int rank = dataset >= 0 ? annb_h5_extent(dataset, dims, &null) : -1;
+  axis->stored = rank >= 0 ? annb_h5_stored(dataset) : 0;
   annb_h5_close(&dataset);
   if (rank != 1 || null) return annb_h5_fail(err, ANNB_EINPUT, source->path, object, "is not a list of names");
   axis->length = dims[0];
@@ -118,15 +123,25 @@ static annb_status open_group_axis(const annb_source *source, annb_source_axis *
   return index_length(source, axis, err);
 }
 
+/* A few bytes may state any length; names that compress this well are no names. */
+static annb_status check_backed(const annb_source *source, const annb_source_axis *axis, annb_error *err) {
+  if (axis->length <= MAX_UNBACKED || (axis->length - MAX_UNBACKED) / MAX_ROWS_PER_BYTE <= axis->stored) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name,
+                      "states %llu rows, but its names take only %llu bytes in the file: most of them were never written",
+                      (unsigned long long)axis->length, (unsigned long long)axis->stored);
+}
+
 static annb_status open_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
+  annb_status s = annb_h5_check_external(source->file, source->path, axis->name, err);
+  if (s) return s;
   if (!has(source->file, axis->name))
     return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /%s is missing", axis->name);
   axis->object = H5Oopen(source->file, axis->name, H5P_DEFAULT);
   H5I_type_t kind = H5Iget_type(axis->object);
-  annb_status s;
   if (kind == H5I_GROUP) s = open_group_axis(source, axis, err);
   else if (kind == H5I_DATASET) s = open_compound_axis(source, axis, err);
   else s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "is neither a group nor a table");
+  if (!s) s = check_backed(source, axis, err);
   if (!s && axis->length > ANNB_MAX_ROWS)
     s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "states %llu rows, more than 2^40", (unsigned long long)axis->length);
   if (!s && axis == &source->var && axis->length > ANNB_MAX_COLS)

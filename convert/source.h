@@ -10,6 +10,7 @@ typedef struct annb_source_axis {
   bool compound;
   char *index; /* the child or field that holds the names */
   uint64_t length;
+  uint64_t stored; /* bytes that the names take in the file */
 } annb_source_axis;
 
 typedef struct annb_source {

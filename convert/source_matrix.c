@@ -3,6 +3,7 @@
 #include "../store/cursor.h"
 #include "../store/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,22 @@ static annb_status check_types(annb_source_matrix *m, annb_error *err) {
   return check_values(m, err);
 }
 
+/* One dataset under two of the three names could have one shell only. */
+static annb_status check_distinct(const annb_source_matrix *m, annb_error *err) {
+  const annb_values *parts[] = {&m->data, &m->indices, &m->indptr};
+  H5O_info_t info[3];
+  for (int i = 0; i < 3; i++) {
+    if (H5Oget_info2(parts[i]->dataset, &info[i], H5O_INFO_BASIC) < 0)
+      return annb_h5_fail(err, ANNB_EINPUT, m->file, parts[i]->object, "cannot be examined");
+    for (int k = 0; k < i; k++)
+      if (info[k].fileno == info[i].fileno && info[k].addr == info[i].addr)
+        return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, parts[i]->object,
+                            "is the same dataset as %s, which cannot be packed: write the matrix with datasets of their own",
+                            parts[k]->object);
+  }
+  return ANNB_OK;
+}
+
 /* Everything that can be known without going through the elements. */
 static annb_status check_lengths(annb_source_matrix *m, annb_error *err) {
   const char *axis = m->form == ANNB_CSR ? "rows" : "columns";
@@ -130,9 +147,13 @@ static annb_status check_lengths(annb_source_matrix *m, annb_error *err) {
                         (unsigned long long)m->indices.n);
   annb_status s = annb_values_read_pointers(&m->indptr, major, 1, &m->nnz, err);
   if (s) return s;
-  if (m->nnz > m->data.n)
-    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "ends at element %llu, but data and indices have %llu",
-                        (unsigned long long)m->nnz, (unsigned long long)m->data.n);
+  if (m->nnz > m->data.n) {
+    char end[32];
+    if (m->float_pointers) snprintf(end, sizeof end, "%llu", (unsigned long long)m->nnz);
+    else annb_values_text(&m->indptr, major, end);
+    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "ends at element %s, but data and indices have %llu", end,
+                        (unsigned long long)m->data.n);
+  }
   if (m->nnz > ANNB_MAX_NNZ) return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "has more than 2^48 elements");
   return ANNB_OK;
 }
@@ -155,8 +176,13 @@ static annb_status read_form(annb_source_matrix *m, hid_t group, annb_error *err
 
 static annb_status read_shape(annb_source_matrix *m, hid_t group, annb_error *err) {
   uint64_t shape[2];
-  if (annb_h5_attr_u64(group, "shape", shape, 2) != 2 && annb_h5_attr_u64(group, "h5sparse_shape", shape, 2) != 2)
+  const char *name = annb_h5_attr_u64(group, "shape", shape, 2) == 2 ? "shape" : "h5sparse_shape";
+  if (annb_h5_attr_u64(group, name, shape, 2) != 2)
     return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has no attribute 'shape' of two integers");
+  int64_t as_signed[2];
+  if (annb_h5_attr_i64(group, name, as_signed, 2) == 2 && (as_signed[0] < 0 || as_signed[1] < 0))
+    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has the attribute '%s' of %lld × %lld, which is negative", name,
+                        (long long)as_signed[0], (long long)as_signed[1]);
   m->n_rows = shape[0];
   m->n_cols = shape[1];
   return ANNB_OK;
@@ -169,6 +195,7 @@ static annb_status open_sparse(annb_source_matrix *m, const annb_source *source,
   if (!s) s = open_member(m, source, group, "data", &m->data, err);
   if (!s) s = open_member(m, source, group, "indices", &m->indices, err);
   if (!s) s = open_member(m, source, group, "indptr", &m->indptr, err);
+  if (!s) s = check_distinct(m, err);
   if (!s) s = check_types(m, err);
   if (!s) s = check_lengths(m, err);
   return s;
@@ -190,7 +217,11 @@ annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *so
   if (!m->path) return annb_fail_memory(err);
   m->path[0] = '/';
   memcpy(m->path + 1, name, length + 1);
-  annb_status s = ANNB_OK;
+  annb_status s = annb_h5_check_external(source->file, source->path, name, err);
+  if (s) {
+    annb_source_matrix_close(m);
+    return s;
+  }
   hid_t object = annb_h5_exists(source->file, name) ? H5Oopen(source->file, name, H5P_DEFAULT) : -1;
   if (object < 0 || is_null(object))
     s = annb_h5_fail(err, ANNB_EUNSUPPORTED, source->path, NULL, "/%s is missing; this release packs files with an %s", name, name);

@@ -188,7 +188,8 @@ static annb_status copy_links(annb_tree *tree, uint32_t node, annb_error *err) {
   if (!s) {
     for (size_t i = 0; !s && i < links.n; i++) {
       bool done = false;
-      if (tree->on_link) s = tree->on_link(tree, &place, &links.rows[i], &done, err);
+      s = annb_going_on(&tree->going, err);
+      if (!s && tree->on_link) s = tree->on_link(tree, &place, &links.rows[i], &done, err);
       if (!s && !done) s = annb_tree_copy_link(tree, &place, &links.rows[i], err);
     }
     annb_links_free(&links);

@@ -51,6 +51,7 @@ struct annb_tree {
   annb_reserved reserved; /* what to do with reserved names */
   annb_tree_link_fn on_link;
   void *user;
+  annb_going going; /* asked before each object and each piece */
   /* kept here */
   annb_graph graph; /* node.out, node.out_addr: the copies */
   uint32_t *todo;
@@ -88,6 +89,8 @@ hid_t annb_link_properties(H5T_cset_t cset);
 hid_t annb_tree_plain_properties(hid_t dataset);
 /* The type to create a copy with: the copy of a committed type, or the type itself. */
 annb_status annb_tree_type(annb_tree *tree, uint32_t node, const char *name, hid_t type, hid_t *out, annb_error *err);
+/* Nothing was ever written to `from`, and a copy with its fill value reads the same. */
+bool annb_tree_unwritten(hid_t from);
 /* Copy elements of `from` to `to`, in pieces; not for types with references. */
 annb_status annb_tree_values(annb_tree *tree, hid_t from, hid_t to, const char *path, annb_error *err);
 

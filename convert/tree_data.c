@@ -1,3 +1,5 @@
+#include "driver.h"
+#include "files.h"
 #include "pieces.h"
 #include "tree.h"
 
@@ -11,6 +13,7 @@
 #define PIECE_BYTES (UINT64_C(4) << 20)
 #define PIECE_STRINGS (UINT64_C(1) << 14)
 #define MAX_REWRITTEN (UINT64_C(1) << 36) /* bytes that a virtual dataset may state */
+#define LARGE (UINT64_C(64) << 20)
 #define MAX_FILTER_VALUES 256             /* HDF5 refuses to be asked for more */
 #define TEMPORARY ANNB_RESERVED "type"
 
@@ -71,12 +74,17 @@ annb_status annb_tree_type(annb_tree *tree, uint32_t node, const char *name, hid
 
 /* ---- creation properties ---- */
 
+/* Whose fill value HDF5 could not give to another file. */
+static bool has_addresses(hid_t type) {
+  return H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_REFERENCE) > 0 || H5Tis_variable_str(type) > 0;
+}
+
 static void copy_fill(hid_t from, hid_t type, hid_t to) {
   H5D_fill_value_t defined;
   H5D_fill_time_t when;
   if (H5Pget_fill_time(from, &when) >= 0) H5Pset_fill_time(to, when);
   if (H5Pfill_value_defined(from, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED) return;
-  if (H5Tdetect_class(type, H5T_VLEN) || H5Tdetect_class(type, H5T_REFERENCE) || H5Tis_variable_str(type)) return;
+  if (has_addresses(type)) return;
   void *value = malloc(H5Tget_size(type));
   if (value && H5Pget_fill_value(from, type, value) >= 0) H5Pset_fill_value(to, type, value);
   free(value);
@@ -155,31 +163,59 @@ hid_t annb_tree_plain_properties(hid_t dataset) {
 
 /* ---- values ---- */
 
-annb_status annb_tree_values(annb_tree *tree, hid_t from, hid_t to, const char *path, annb_error *err) {
-  annb_pieces pieces;
-  hid_t type = H5Dget_type(from), space = H5Dget_space(from), memory = H5Tcopy(type);
-  size_t size = H5Tget_size(memory);
-  bool vlen = H5Tdetect_class(memory, H5T_VLEN) > 0 || H5Tis_variable_str(memory) > 0 || H5Tdetect_class(memory, H5T_STRING) > 0;
-  uint64_t most = PIECE_BYTES / (size ? size : 1);
-  if (vlen && most > PIECE_STRINGS) most = PIECE_STRINGS;
-  annb_status s = ANNB_OK;
-  if (!size || !annb_pieces_begin(&pieces, space, from, most))
-    s = annb_h5_fail(err, ANNB_EINPUT, tree->in_name, path, "its type and shape cannot be read");
-  void *buffer = NULL;
-  while (!s && annb_pieces_next(&pieces)) {
-    free(buffer);
-    buffer = calloc(pieces.n, size);
-    if (!buffer) s = annb_fail_memory(err);
-    if (!s) s = annb_pieces_read(&pieces, from, tree->in_name, path, memory, buffer, err);
-    if (!s) {
-      s = annb_pieces_write(&pieces, to, tree->out_name[tree->current], path, memory, buffer, err);
-      hid_t of_piece = vlen ? (pieces.rank ? H5Screate_simple(pieces.rank, pieces.count, NULL) : H5Screate(H5S_SCALAR)) : -1;
-      if (of_piece >= 0) H5Dvlen_reclaim(memory, of_piece, H5P_DEFAULT, buffer);
-      annb_h5_close(&of_piece);
-    }
+/* copy_fill cannot carry the fill value of a type with addresses over, and one that is undefined cannot be read. */
+static bool fill_carried(hid_t from) {
+  H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
+  hid_t creation = H5Dget_create_plist(from), type = H5Dget_type(from);
+  bool carried = creation >= 0 && H5Pfill_value_defined(creation, &defined) >= 0 &&
+                 (defined == H5D_FILL_VALUE_DEFAULT || (defined == H5D_FILL_VALUE_USER_DEFINED && !has_addresses(type)));
+  annb_h5_close(&creation);
+  annb_h5_close(&type);
+  H5Eclear2(H5E_DEFAULT);
+  return carried;
+}
+
+bool annb_tree_unwritten(hid_t from) { return annb_h5_stored(from) == 0 && fill_carried(from); }
+
+/* What a copy needs to know about its dataset. */
+typedef struct copying {
+  annb_tree *tree;
+  hid_t from, to, memory;
+  const char *path;
+  size_t size;
+  bool vlen, zero_fill; /* zero_fill: what is never written to the copy reads as zeros */
+} copying;
+
+static annb_status copy_piece(const copying *c, const annb_pieces *pieces, annb_error *err) {
+  annb_status s = annb_going_on(&c->tree->going, err);
+  if (s) return s;
+  void *buffer = calloc(pieces->n, c->size);
+  if (!buffer) return annb_fail_memory(err);
+  s = annb_pieces_read(pieces, c->from, c->tree->in_name, c->path, c->memory, buffer, err);
+  if (!s && !(c->zero_fill && annb_all_zero(buffer, pieces->n * c->size))) {
+    s = annb_pieces_write(pieces, c->to, c->tree->out_name[c->tree->current], c->path, c->memory, buffer, err);
+    hid_t of_piece = c->vlen ? (pieces->rank ? H5Screate_simple(pieces->rank, pieces->count, NULL) : H5Screate(H5S_SCALAR)) : -1;
+    if (of_piece >= 0) H5Dvlen_reclaim(c->memory, of_piece, H5P_DEFAULT, buffer);
+    annb_h5_close(&of_piece);
   }
   free(buffer);
-  annb_h5_close(&memory);
+  return s;
+}
+
+annb_status annb_tree_values(annb_tree *tree, hid_t from, hid_t to, const char *path, annb_error *err) {
+  annb_pieces pieces;
+  hid_t type = H5Dget_type(from), space = H5Dget_space(from);
+  copying c = {.tree = tree, .from = from, .to = to, .memory = H5Tcopy(type), .path = path};
+  c.size = H5Tget_size(c.memory);
+  c.vlen = H5Tdetect_class(c.memory, H5T_VLEN) > 0 || H5Tis_variable_str(c.memory) > 0 || H5Tdetect_class(c.memory, H5T_STRING) > 0;
+  c.zero_fill = has_addresses(type);
+  uint64_t most = PIECE_BYTES / (c.size ? c.size : 1);
+  if (c.vlen && most > PIECE_STRINGS) most = PIECE_STRINGS;
+  annb_status s = ANNB_OK;
+  if (!c.size || !annb_pieces_begin(&pieces, space, from, most))
+    s = annb_h5_fail(err, ANNB_EINPUT, tree->in_name, path, "its type and shape cannot be read");
+  while (!s && !annb_tree_unwritten(from) && annb_pieces_next(&pieces)) s = copy_piece(&c, &pieces, err);
+  annb_h5_close(&c.memory);
   annb_h5_close(&space);
   annb_h5_close(&type);
   return s;
@@ -253,9 +289,14 @@ static annb_status copy_raw(annb_tree *tree, const annb_place *place, const annb
   herr_t r = H5Pset_copy_object(properties, flags);
   if (r >= 0 && committed) r = H5Olink(type, out, TEMPORARY, H5P_DEFAULT, H5P_DEFAULT);
   if (r >= 0 && committed) r = H5Padd_merge_committed_dtype_path(properties, "/" TEMPORARY);
+  annb_written *written = annb_driver_written(out);
+  if (written) written->going = &tree->going;
   if (r >= 0) r = H5Ocopy(dataset, ".", place->to, link->name, properties, link_properties);
+  if (written) written->going = NULL;
+  annb_written_release(written);
   *copy = r >= 0 ? H5Dopen2(place->to, link->name, H5P_DEFAULT) : -1;
-  annb_status s = *copy >= 0 ? ANNB_OK : annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "the dataset cannot be copied", err);
+  annb_status s = annb_file_check(out, tree->out_name[tree->current], err);
+  if (!s && *copy < 0) s = annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "the dataset cannot be copied", err);
   if (committed) H5Ldelete(out, TEMPORARY, H5P_DEFAULT);
   annb_h5_close(&properties);
   annb_h5_close(&link_properties);
@@ -271,7 +312,8 @@ static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, cons
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   annb_status s = ANNB_OK;
   if (layout == H5D_VIRTUAL) s = check_virtual(tree, properties, dataset, path, err);
-  if (!s && (external || layout == H5D_VIRTUAL || holds_addresses(type)))
+  bool large = layout == H5D_CONTIGUOUS && annb_h5_stored(dataset) >= LARGE; /* in pieces it can be cancelled */
+  if (!s && (external || large || layout == H5D_VIRTUAL || holds_addresses(type)))
     s = rewrite(tree, place, link, dataset, type, !references, &copy, err);
   else if (!s) s = copy_raw(tree, place, link, dataset, type, &copy, err);
   if (!s) s = annb_tree_made(tree, place, link->name, dataset, copy, false, &node, err);

@@ -189,10 +189,12 @@ static annb_status fill_attr(pass *p, hid_t from, hid_t to, annb_error *err) {
 
 static annb_status fill_piece(pass *p, const annb_pieces *pieces, hid_t from, hid_t to, hid_t memory, void *buffer, const char *path,
                               annb_error *err) {
-  annb_status s = annb_pieces_read(pieces, from, p->holder->in_name, path, memory, buffer, err);
+  annb_status s = annb_going_on(&p->tree->going, err);
+  if (!s) s = annb_pieces_read(pieces, from, p->holder->in_name, path, memory, buffer, err);
   if (s) return s;
+  bool empty = annb_all_zero(buffer, pieces->n * H5Tget_size(memory)); /* what was never written reads so in the copy too */
   s = annb_references(memory, buffer, pieces->n, translate, p, err);
-  if (!s) s = annb_pieces_write(pieces, to, p->tree->out_name[p->tree->graph.nodes[p->holder->node].out], path, memory, buffer, err);
+  if (!s && !empty) s = annb_pieces_write(pieces, to, p->tree->out_name[p->tree->graph.nodes[p->holder->node].out], path, memory, buffer, err);
   hid_t space = pieces->rank ? H5Screate_simple(pieces->rank, pieces->count, NULL) : H5Screate(H5S_SCALAR);
   H5Dvlen_reclaim(memory, space, H5P_DEFAULT, buffer);
   annb_h5_close(&space);
@@ -207,7 +209,7 @@ static annb_status fill_dataset(pass *p, hid_t from, hid_t to, annb_error *err) 
   size_t size = memory < 0 ? 0 : H5Tget_size(memory);
   annb_status s = ANNB_OK;
   if (!size || !annb_pieces_begin(&pieces, space, -1, PIECE_REFERENCES)) s = fail_holder(p, ANNB_EINPUT, "cannot be opened", err);
-  while (!s && annb_pieces_next(&pieces)) {
+  while (!s && !annb_tree_unwritten(from) && annb_pieces_next(&pieces)) {
     void *buffer = calloc(pieces.n, size);
     s = buffer ? fill_piece(p, &pieces, from, to, memory, buffer, path, err) : annb_fail_memory(err);
     free(buffer);

@@ -241,6 +241,14 @@ annb_status annb_values_read_i64(const annb_values *v, uint64_t first, uint64_t 
   return s;
 }
 
+void annb_values_text(const annb_values *v, uint64_t row, char text[32]) {
+  uint64_t bits = 0;
+  bool is_signed = H5Tget_sign(v->type) != H5T_SGN_NONE;
+  if (annb_values_read(v, is_signed ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64, row, 1, &bits, NULL)) snprintf(text, 32, "?");
+  else if (is_signed) snprintf(text, 32, "%lld", (long long)(int64_t)bits);
+  else snprintf(text, 32, "%llu", (unsigned long long)bits);
+}
+
 annb_status annb_values_read_pointers(const annb_values *v, uint64_t first, uint64_t n, uint64_t *out, annb_error *err) {
   bool is_float = H5Tget_class(v->type) == H5T_FLOAT;
   annb_status s =

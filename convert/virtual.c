@@ -27,7 +27,7 @@ static annb_status find_file(const char *file, const char *other, bool *found, a
   memcpy(path, file, folder);
   strcpy(path + folder, other);
   annb_status s = annb_io_kind(path, &kind, err);
-  *found = kind != ANNB_PATH_ABSENT;
+  *found = kind == ANNB_PATH_FILE; /* a pipe would make HDF5 wait */
   free(path);
   return s;
 }

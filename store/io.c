@@ -35,7 +35,6 @@ annb_status annb_io_map(const char *path, annb_map *out, annb_error *err) {
   if (s) return s;
   *out = (annb_map){nothing, 0};
   if (fstat(fd, &st)) s = annb_fail_errno(err, path, "examine");
-  else if (!S_ISREG(st.st_mode)) s = annb_fail(err, ANNB_EIO, path, "is not a regular file");
   else if (st.st_size > 0) {
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) s = annb_fail_errno(err, path, "map");
@@ -108,9 +107,17 @@ void annb_io_make_read_only(int fd) {
   if (!fstat(fd, &st)) (void)!fchmod(fd, st.st_mode & 0444);
 }
 
+/* Not blocking: a pipe would wait for its writer, and no signal could end that. For regular files it makes no difference. */
 annb_status annb_io_open(const char *path, int *fd, annb_error *err) {
-  *fd = open_retry(path, O_RDONLY);
-  return *fd < 0 ? annb_fail_errno(err, path, "open") : ANNB_OK;
+  struct stat st;
+  *fd = open_retry(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (*fd < 0 && errno != ENXIO) return annb_fail_errno(err, path, "open");
+  annb_status s = ANNB_OK;
+  if (*fd >= 0 && fstat(*fd, &st)) s = annb_fail_errno(err, path, "examine");
+  else if (*fd < 0 || !S_ISREG(st.st_mode)) s = annb_fail(err, ANNB_EIO, path, "is not a regular file"); /* ENXIO: a socket */
+  if (s && *fd >= 0) close(*fd);
+  if (s) *fd = -1;
+  return s;
 }
 
 annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err) {

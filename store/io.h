@@ -27,7 +27,7 @@ void annb_io_unlink(const char *path); /* likewise */
 annb_status annb_io_create(const char *path, int *fd, annb_error *err); /* O_CREAT | O_EXCL, read and write */
 annb_status annb_io_create_read_only(const char *path, int *fd, annb_error *err); /* the same for this descriptor; nobody may write it later */
 void annb_io_make_read_only(int fd); /* failures are ignored: some filesystems have no such bits */
-annb_status annb_io_open(const char *path, int *fd, annb_error *err);   /* read-only */
+annb_status annb_io_open(const char *path, int *fd, annb_error *err); /* read-only; regular files alone, and never waits */
 annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err); /* a nameless temporary file in `dir` */
 annb_status annb_io_write(int fd, const char *path, const void *data, size_t size, annb_error *err);
 annb_status annb_io_pread(int fd, const char *path, void *data, size_t size, uint64_t offset, annb_error *err); /* all or ANNB_EIO */

@@ -74,7 +74,7 @@ annb_status split_file(const annb_packed *packed, size_t n) {
   hid_t file;
   annb_status s = annb_h5_open(split_source, &file, &split_err);
   ck_assert_int_eq(s, ANNB_OK);
-  s = annb_sidecar_write(file, split_source, packed, n, split_sidecar, split_restore, &split_err);
+  s = annb_sidecar_write(file, split_source, packed, n, split_sidecar, split_restore, NULL, &split_err);
   ck_assert_int_eq(H5Fget_obj_count(file, H5F_OBJ_ALL), 1);
   H5Fclose(file);
   ck_assert_int_eq(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
@@ -110,7 +110,7 @@ static void split_join(void) {
   annb_merged m;
   hid_t file;
   uint64_t different;
-  annb_status s = annb_merge(split_sidecar, split_restore, split_output, &m, &split_err);
+  annb_status s = annb_merge(split_sidecar, split_restore, split_output, NULL, &m, &split_err);
   ck_assert_msg(s == ANNB_OK, "%s", split_err.message);
   ck_assert_int_eq(annb_h5_open(split_source, &file, &split_err), ANNB_OK);
   static const char *const paths[] = {"/X",        "/X/data",        "/X/indices",        "/X/indptr",

@@ -96,6 +96,33 @@ def test_change_is_seen(name, tmp_path):
     assert "difference" in result.err
 
 
+@pytest.mark.parametrize("fills, same", [((None, 0.0), True), ((3.0, 3.0), True), ((3.0, 4.0), False)])
+@pytest.mark.parametrize("chunks", [None, (1 << 20,)])
+def test_unwritten_is_not_read(fills, same, chunks, tmp_path):
+    """Terabytes that are only stated are told apart by their fill values."""
+    files = tmp_path / "a.h5ad", tmp_path / "b.h5ad"
+    for path, fill in zip(files, fills):
+        with h5py.File(path, "w") as f:
+            f.create_dataset("numbers", (1 << 40,), "f8", fillvalue=fill, chunks=chunks)
+            f.create_dataset("words", (1 << 40,), h5py.string_dtype(), chunks=chunks)
+            f.create_dataset("pointers", (1 << 40,), h5py.ref_dtype, chunks=chunks)
+    found = [line.split(":")[0] for line in differences(*files)]
+    assert found == ([] if same else ["/numbers"])
+    if same:
+        assert run("convert-check", *files, timeout=30).code == 0
+
+
+@pytest.mark.parametrize("other, same", [((slice(1, 3), slice(0, 2)), True), ((slice(1, 3), slice(0, 3)), False)])
+def test_regions(other, same, tmp_path):
+    """By what they select: the newest libraries encode the same region in another way."""
+    files = tmp_path / "a.h5ad", tmp_path / "b.h5ad"
+    for path, libver, region in ((files[0], "earliest", (slice(1, 3), slice(0, 2))), (files[1], "latest", other)):
+        with h5py.File(path, "w", libver=libver) as f:
+            d = f.create_dataset("d", data=np.arange(12).reshape(3, 4))
+            f.create_dataset("region", data=np.array([d.regionref[region]], h5py.regionref_dtype), dtype=h5py.regionref_dtype)
+    assert bool(differences(*files)) != same
+
+
 def test_layout_does_not_matter(tmp_path):
     a = original(tmp_path / "a.h5ad")
     b = tmp_path / "b.h5ad"

@@ -115,7 +115,7 @@ void cli_take_argument(struct argp_state *state, const char *arg, const char **p
 static void on_signal(int number) { caught = number; }
 
 void cli_catch_signals(void) {
-  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART}, old;
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -135,5 +135,6 @@ static void close_stdout(void) {
 
 void cli_watch_stdout(void) {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is then an error like a full disk */
   atexit(close_stdout);
 }

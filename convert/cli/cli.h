@@ -41,11 +41,12 @@ uint64_t cli_size(struct argp_state *state, const char *option, const char *text
 /* ARGP_KEY_ARG: put `arg` into the next free of the n places, a usage error when all are taken. */
 void cli_take_argument(struct argp_state *state, const char *arg, const char **places, int n);
 
-/* From now on SIGINT, SIGTERM and SIGHUP only set a flag, the first time. */
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT only set a flag, the first time. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 
-/* At exit: flush stdout; a failed write makes the exit code CLI_FAILED (silently when the reader went away). */
+/* At exit: flush stdout; a failed write makes the exit code CLI_FAILED (silently when the reader went away).
+ * Writing past a limit on file sizes becomes an error too. */
 void cli_watch_stdout(void);
 
 #endif

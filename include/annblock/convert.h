@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* What is going on, for a person ("reading X"), with units done and in all (0 = unknown). Return false to cancel. */
+/* What is going on, for a person ("reading X"), with units done and in all (0 = unknown). Return false to cancel.
+ * It must not call HDF5: it may be called from within. */
 typedef bool (*annb_convert_progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 typedef enum annb_gene_order_choice {
@@ -36,7 +37,9 @@ typedef struct annb_pack_result {
 } annb_pack_result;
 
 /* Pack `input` (.h5ad) into the store `output`. NULL options = defaults; `result` may be NULL. ANNB_EINPUT for what is wrong with the
- * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind. */
+ * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
+ * Damage that HDF5 itself does not notice is not noticed here: a gzip chunk that inflates to fewer bytes than a chunk has is read as if the
+ * rest were there. */
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);
 
 typedef struct annb_export_options {
