@@ -39,7 +39,7 @@ void annb_compare_types(hid_t a, hid_t b, char *what, size_t size);
 void annb_type_text(hid_t type, bool with_order, char *out, size_t size);
 const char *annb_class_name(H5T_class_t class);
 /* How two different elements of one type differ: "42 (0x42280000) against 5 (0x40a00000)". The type holds no addresses. */
-void annb_values_text(hid_t type, const void *a, const void *b, char *what, size_t size);
+void annb_compare_text(hid_t type, const void *a, const void *b, char *what, size_t size);
 
 /* A place in values for a message: "values differ first at 17: 1 (0x3f800000) against 2 (0x40000000)". `at` counts elements. */
 typedef struct annb_values {

@@ -74,7 +74,7 @@ static void fixed_strings(const uint8_t *a, const uint8_t *b, size_t n, char *wh
   else snprintf(what, size, "\"%.*s\" against \"%.*s\"", x < 60 ? (int)x : 60, (const char *)a, y < 60 ? (int)y : 60, (const char *)b);
 }
 
-void annb_values_text(hid_t type, const void *a, const void *b, char *what, size_t size) {
+void annb_compare_text(hid_t type, const void *a, const void *b, char *what, size_t size) {
   char text[2][64], digits[2][2 * MAX_NUMBER + 1];
   size_t n = H5Tget_size(type);
   if (H5Tget_class(type) == H5T_STRING) {

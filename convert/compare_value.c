@@ -22,7 +22,7 @@ typedef struct element {
 
 static bool bytes_equal(element *e, hid_t type, const uint8_t *a, const uint8_t *b, size_t n) {
   if (!n || !memcmp(a, b, n)) return true;
-  annb_values_text(type, a, b, e->what, e->size);
+  annb_compare_text(type, a, b, e->what, e->size);
   return false;
 }
 

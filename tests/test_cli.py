@@ -536,17 +536,26 @@ def big(tmp_path_factory):
 
 
 def interrupt(args, started, number):
-    """Send a signal once `started` says so. Returns the process, or None when it was done before."""
+    """Send a signal once `started` says so, with the process held meanwhile. Returns its status and messages, or None when it was done before."""
     p = subprocess.Popen([CLI, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     limit = time.monotonic() + 60
     while p.poll() is None and not started() and time.monotonic() < limit:
         time.sleep(0.002)
-    if p.poll() is not None:
-        return None
-    time.sleep(0.05)
-    p.send_signal(number)
+    if p.poll() is None:
+        p.send_signal(signal.SIGSTOP)
+        p.send_signal(number)
+        p.send_signal(signal.SIGCONT)
     _, err = p.communicate(timeout=60)
     return None if p.returncode == 0 else (p.returncode, err.decode())
+
+
+def first_stopped(attempt):
+    """Try until the command was not quicker than the test."""
+    for i in range(8):
+        stopped = attempt(i)
+        if stopped:
+            return stopped
+    raise AssertionError("it was done before it could be interrupted, every time")
 
 
 def has_files(path):
@@ -555,26 +564,38 @@ def has_files(path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_pack_leaves_nothing(big, tmp_path, number):
-    stopped = interrupt(["pack", big, "-o", tmp_path / "s", "--threads", "1"], lambda: has_files(tmp_path / "s"), number)
-    assert stopped, "it was done before it could be interrupted"
-    assert stopped[0] in (1, -number, 128 + number) and "interrupted" in stopped[1], stopped
-    assert os.listdir(tmp_path) == []
+    def attempt(i):
+        work = tmp_path / str(i)
+        work.mkdir()
+        stopped = interrupt(["pack", big, "-o", work / "s", "--threads", "1"], lambda: has_files(work / "s"), number)
+        return stopped and (*stopped, os.listdir(work))
+
+    status, message, left = first_stopped(attempt)
+    assert status in (1, -number, 128 + number) and "interrupted" in message and left == []
 
 
-def test_interrupted_force_keeps_the_store(big, copy):
-    before = tree(copy)
-    stopped = interrupt(["pack", big, "-o", copy, "--force", "--threads", "1"], lambda: any((copy / "tmp").iterdir()), signal.SIGINT)
-    assert stopped, "it was done before it could be interrupted"
-    assert tree(copy) == before
+def test_interrupted_force_keeps_the_store(big, store, tmp_path):
+    def attempt(i):
+        copy = tmp_path / str(i)
+        shutil.copytree(store, copy)
+        before = tree(copy)
+        stopped = interrupt(["pack", big, "-o", copy, "--force", "--threads", "1"], lambda: any((copy / "tmp").iterdir()), signal.SIGINT)
+        return stopped and (before, tree(copy))
+
+    before, after = first_stopped(attempt)
+    assert after == before
 
 
 def test_interrupted_export_leaves_nothing(big, tmp_path):
     ok("pack", big, "-o", tmp_path / "s")
-    work = tmp_path / "work"
-    work.mkdir()
-    stopped = interrupt(["export", tmp_path / "s", "-o", work / "out.h5ad"], lambda: any(work.iterdir()), signal.SIGINT)
-    assert stopped, "it was done before it could be interrupted"
-    assert os.listdir(work) == []
+
+    def attempt(i):
+        work = tmp_path / str(i)
+        work.mkdir()
+        stopped = interrupt(["export", tmp_path / "s", "-o", work / "out.h5ad"], lambda: any(work.iterdir()), signal.SIGINT)
+        return stopped and (stopped, os.listdir(work))
+
+    assert first_stopped(attempt)[1] == []
 
 
 @pytest.fixture
