@@ -154,7 +154,7 @@ static annb_status read_codes(const annb_values *v, uint64_t first, uint64_t n, 
     int64_t x = wide[i];
     if (x < -1 || (x >= 0 && (uint64_t)x >= as->n_categories)) {
       char code[32];
-      annb_values_text(v, first + i, code);
+      annb_values_integer_text(v, first + i, code);
       return annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "row %llu has the code %s, but there are %llu categories",
                           (unsigned long long)(first + i), code, (unsigned long long)as->n_categories);
     }

@@ -150,7 +150,7 @@ static annb_status check_lengths(annb_source_matrix *m, annb_error *err) {
   if (m->nnz > m->data.n) {
     char end[32];
     if (m->float_pointers) snprintf(end, sizeof end, "%llu", (unsigned long long)m->nnz);
-    else annb_values_text(&m->indptr, major, end);
+    else annb_values_integer_text(&m->indptr, major, end);
     return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indptr.object, "ends at element %s, but data and indices have %llu", end,
                         (unsigned long long)m->data.n);
   }

@@ -241,7 +241,7 @@ annb_status annb_values_read_i64(const annb_values *v, uint64_t first, uint64_t 
   return s;
 }
 
-void annb_values_text(const annb_values *v, uint64_t row, char text[32]) {
+void annb_values_integer_text(const annb_values *v, uint64_t row, char text[32]) {
   uint64_t bits = 0;
   bool is_signed = H5Tget_sign(v->type) != H5T_SGN_NONE;
   if (annb_values_read(v, is_signed ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64, row, 1, &bits, NULL)) snprintf(text, 32, "?");

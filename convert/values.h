@@ -36,7 +36,7 @@ annb_status annb_values_read_box(const annb_values *v, hid_t memory_type, uint64
 /* Integers of any width, widened. Unsigned values past INT64_MAX become INT64_MAX, which no range check lets pass. */
 annb_status annb_values_read_i64(const annb_values *v, uint64_t first, uint64_t n, int64_t *out, annb_error *err);
 /* The integer in `row` as it is, for messages. */
-void annb_values_text(const annb_values *v, uint64_t row, char text[32]);
+void annb_values_integer_text(const annb_values *v, uint64_t row, char text[32]);
 /* Row pointers: integers, or floats that are whole. Negative or fractional: ANNB_EINPUT. */
 annb_status annb_values_read_pointers(const annb_values *v, uint64_t first, uint64_t n, uint64_t *out, annb_error *err);
 
