@@ -154,9 +154,21 @@ herr_t annb_driver_set(hid_t access) {
       .version = H5FD_CLASS_VERSION,
       .value = 600, /* of the numbers that are free for anyone's testing */
 #endif
-      .name = "annblock", .maxaddr = INT64_MAX, .fc_degree = H5F_CLOSE_WEAK, .open = driver_open, .close = driver_close, .cmp = driver_compare,
-      .query = driver_query, .get_eoa = driver_eoa, .set_eoa = driver_set_eoa, .get_eof = driver_eof, .get_handle = driver_handle,
-      .read = driver_read, .write = driver_write, .truncate = driver_truncate, .fl_map = H5FD_FLMAP_DICHOTOMY};
+      .name = "annblock",
+      .maxaddr = INT64_MAX,
+      .fc_degree = H5F_CLOSE_WEAK,
+      .open = driver_open,
+      .close = driver_close,
+      .cmp = driver_compare,
+      .query = driver_query,
+      .get_eoa = driver_eoa,
+      .set_eoa = driver_set_eoa,
+      .get_eof = driver_eof,
+      .get_handle = driver_handle,
+      .read = driver_read,
+      .write = driver_write,
+      .truncate = driver_truncate,
+      .fl_map = H5FD_FLMAP_DICHOTOMY};
   hid_t id = H5FDregister(&driver);
   if (id < 0) return -1;
   herr_t r = H5Pset_driver(access, id, NULL);
