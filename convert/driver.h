@@ -8,7 +8,8 @@
 /* What became of writing; shared by the open file and whoever asks. */
 typedef struct annb_written {
   int users;
-  int error; /* errno of the first failed write, or 0 */
+  hid_t driver; /* held, since HDF5 1.10 lets go of it before it calls its close */
+  int error;    /* errno of the first failed write, or 0 */
 } annb_written;
 
 /* Let files that are created with `access` use the driver. Negative on failure. */
