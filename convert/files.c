@@ -62,8 +62,11 @@ annb_status annb_file_check(hid_t file, const char *path, annb_error *err) {
 annb_status annb_file_finish(hid_t *file, const char *path, annb_error *err) {
   if (*file < 0) return ANNB_OK;
   annb_written *written = annb_driver_written(*file);
+  /* holds the driver: HDF5 1.10 frees it before it calls it for the last time */
+  hid_t access = H5Fget_access_plist(*file);
   herr_t flushed = H5Fflush(*file, H5F_SCOPE_LOCAL), closed = H5Fclose(*file);
   *file = -1;
+  annb_h5_close(&access);
   annb_status s = written_status(written, path, err);
   annb_written_release(written);
   if (!s && (flushed < 0 || closed < 0)) s = annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be written");

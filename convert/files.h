@@ -11,7 +11,7 @@ annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_err
 /* Has all that was written to the open file (of annb_file_create) so far succeeded? HDF5 itself is not told of failures: see driver.h. */
 annb_status annb_file_check(hid_t file, const char *path, annb_error *err);
 
-/* Flush and close; errors of earlier writes show up here. `*file` becomes −1 in any case. */
+/* Flush and close, the only way to close such a file; errors of earlier writes show up here. `*file` becomes −1 in any case. */
 annb_status annb_file_finish(hid_t *file, const char *path, annb_error *err);
 
 /* Copy the user block of `from` into `to`, both closed or open for reading; nothing to do when there is none. */

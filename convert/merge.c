@@ -209,7 +209,7 @@ annb_status annb_merged_finish(annb_merged *merged, annb_error *err) {
 }
 
 void annb_merged_close(annb_merged *merged) {
-  annb_h5_close(&merged->out);
+  annb_file_finish(&merged->out, merged->out_name, NULL);
   annb_h5_close(&merged->restore);
   annb_h5_close(&merged->sidecar);
   free(merged->empty);

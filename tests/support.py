@@ -189,6 +189,12 @@ def dump(store, *what, rows=()):
     return p.stdout
 
 
+def by_gene(indptr, indices, values):
+    """The elements of each row by index, repeats in their order."""
+    order = np.lexsort((indices, np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))))
+    return indptr, indices[order], values[order]
+
+
 def fetch_csr(store, matrix, rows):
     raw = dump(store, "csr", matrix, rows=rows)
     n, nnz, dtype = np.frombuffer(raw, "u8", 3)

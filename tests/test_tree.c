@@ -156,7 +156,7 @@ static void nest(hid_t file, int depth) {
 }
 
 START_TEST(test_deep) {
-  nest(split_begin(), 1500);
+  nest(split_begin(), 1100);
   split_round_trip();
 }
 END_TEST
