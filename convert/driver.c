@@ -20,7 +20,7 @@ typedef struct file {
   annb_written *written;
 } file;
 
-static file *open_fd(int fd) {
+static file *open_fd(int fd, hid_t driver) {
   struct stat st;
   file *f = calloc(1, sizeof *f);
   annb_written *written = calloc(1, sizeof *written);
@@ -30,6 +30,8 @@ static file *open_fd(int fd) {
     return NULL;
   }
   written->users = 1;
+  written->driver = driver;
+  H5Iinc_ref(driver);
   f->fd = fd;
   f->eof = (haddr_t)st.st_size;
   f->device = st.st_dev;
@@ -40,14 +42,13 @@ static file *open_fd(int fd) {
 
 static H5FD_t *driver_open(const char *name, unsigned flags, hid_t access, haddr_t most) {
   int how = flags & H5F_ACC_RDWR ? O_RDWR : O_RDONLY;
-  (void)access;
   (void)most;
   if (flags & H5F_ACC_CREAT) how |= O_CREAT;
   if (flags & H5F_ACC_EXCL) how |= O_EXCL;
   if (flags & H5F_ACC_TRUNC) how |= O_TRUNC;
   int fd = open(name, how | O_CLOEXEC, 0666);
   if (fd < 0) return NULL;
-  file *f = open_fd(fd);
+  file *f = open_fd(fd, H5Pget_driver(access));
   if (!f) close(fd);
   return (H5FD_t *)f;
 }
@@ -164,9 +165,21 @@ herr_t annb_driver_set(hid_t access) {
       .version = H5FD_CLASS_VERSION,
       .value = 600, /* of the numbers that are free for anyone's testing */
 #endif
-      .name = "annblock", .maxaddr = INT64_MAX, .fc_degree = H5F_CLOSE_WEAK, .open = driver_open, .close = driver_close, .cmp = driver_compare,
-      .query = driver_query, .get_eoa = driver_eoa, .set_eoa = driver_set_eoa, .get_eof = driver_eof, .get_handle = driver_handle,
-      .read = driver_read, .write = driver_write, .truncate = driver_truncate, .fl_map = H5FD_FLMAP_DICHOTOMY};
+      .name = "annblock",
+      .maxaddr = INT64_MAX,
+      .fc_degree = H5F_CLOSE_WEAK,
+      .open = driver_open,
+      .close = driver_close,
+      .cmp = driver_compare,
+      .query = driver_query,
+      .get_eoa = driver_eoa,
+      .set_eoa = driver_set_eoa,
+      .get_eof = driver_eof,
+      .get_handle = driver_handle,
+      .read = driver_read,
+      .write = driver_write,
+      .truncate = driver_truncate,
+      .fl_map = H5FD_FLMAP_DICHOTOMY};
   hid_t id = H5FDregister(&driver);
   if (id < 0) return -1;
   herr_t r = H5Pset_driver(access, id, NULL);
@@ -186,5 +199,7 @@ annb_written *annb_driver_written(hid_t id) {
 }
 
 void annb_written_release(annb_written *written) {
-  if (written && --written->users == 0) free(written);
+  if (!written || --written->users) return;
+  H5Idec_ref(written->driver);
+  free(written);
 }

@@ -123,8 +123,8 @@ static void columns(const annb_store *store, annb_axis axis) {
     annb_column_info info;
     check(annb_part_column(store, 0, axis, i, &column, &error));
     annb_column_get_info(column, &info);
-    printf("# %s %d %s %d ", axis == ANNB_AXIS_OBS ? "obs" : "var", (int)info.kind, info.kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(info.dtype),
-           info.is_index);
+    printf("# %s %d %s %d ", axis == ANNB_AXIS_OBS ? "obs" : "var", (int)info.kind,
+           info.kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(info.dtype), info.is_index);
     hex(info.name, strlen(info.name));
     putchar('\n');
     for (uint64_t row = 0; row < info.length; row++) {

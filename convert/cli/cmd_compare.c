@@ -18,10 +18,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-static const struct argp parser = {.parser = parse,
-                                   .args_doc = "A.h5ad B.h5ad",
-                                   .doc = "Compare two files object by object: links, types, shapes, values bit by bit and attributes. Storage layout and "
-                                          "filters may differ. Prints a line per difference.\vExit status 1 when anything differs."};
+static const struct argp parser = {
+    .parser = parse,
+    .args_doc = "A.h5ad B.h5ad",
+    .doc = "Compare two files object by object: links, types, shapes, values bit by bit and attributes. Storage layout and "
+           "filters may differ. Prints a line per difference.\vExit status 1 when anything differs."};
 
 static bool print(void *user, const char *path, const char *what) {
   char *a = cli_safe(path, strlen(path)), *b = cli_safe(what, strlen(what));

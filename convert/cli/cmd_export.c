@@ -37,10 +37,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-static const struct argp parser = {.options = options,
-                                   .parser = parse,
-                                   .args_doc = "STORE -o OUT.h5ad",
-                                   .doc = "Write the .h5ad file that a store was packed from: the same objects, types, values, attributes and links."};
+static const struct argp parser = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "STORE -o OUT.h5ad",
+    .doc = "Write the .h5ad file that a store was packed from: the same objects, types, values, attributes and links."};
 
 int cmd_export(int argc, char **argv) {
   arguments a = {0};

@@ -54,7 +54,8 @@ static const char *kind_name(annb_column_kind kind) {
 }
 
 /* Calls `each` for the columns of an axis of the first part. */
-static annb_status each_column(const annb_store *store, annb_axis axis, void (*each)(void *user, const annb_column_info *), void *user, annb_error *err) {
+static annb_status each_column(const annb_store *store, annb_axis axis, void (*each)(void *user, const annb_column_info *), void *user,
+                               annb_error *err) {
   uint32_t n = 0;
   annb_status s = annb_part_n_columns(store, 0, axis, &n, err);
   for (uint32_t i = 0; !s && i < n; i++) {
@@ -118,9 +119,9 @@ static json_t *json_text(const char *text) {
 }
 
 static void add_json_column(void *list, const annb_column_info *c) {
-  json_t *o = json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "axis", axis_name(c->axis), "name", json_text(c->name), "kind", kind_name(c->kind), "dtype",
-                        c->kind == ANNB_COLUMN_STRING ? json_null() : json_string(annb_dtype_name(c->dtype)), "index", c->is_index, "nullable",
-                        c->has_mask);
+  json_t *o = json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "axis", axis_name(c->axis), "name", json_text(c->name), "kind",
+                        kind_name(c->kind), "dtype", c->kind == ANNB_COLUMN_STRING ? json_null() : json_string(annb_dtype_name(c->dtype)),
+                        "index", c->is_index, "nullable", c->has_mask);
   if (c->kind == ANNB_COLUMN_CATEGORICAL) {
     json_object_set_new(o, "categories", json_integer((json_int_t)c->n_categories));
     json_object_set_new(o, "ordered", json_boolean(c->ordered));
@@ -129,9 +130,9 @@ static void add_json_column(void *list, const annb_column_info *c) {
 }
 
 static json_t *json_matrix(const annb_matrix_info *m) {
-  return json_pack("{s:o, s:[I,I], s:I, s:s, s:s, s:I, s:i}", "name", json_text(m->name), "shape", (json_int_t)m->n_rows, (json_int_t)m->n_cols, "nnz",
-                   (json_int_t)m->nnz, "dtype", annb_dtype_name(m->dtype), "form", form_name(m->form), "bytes", (json_int_t)m->bytes, "segments",
-                   (int)m->n_segments);
+  return json_pack("{s:o, s:[I,I], s:I, s:s, s:s, s:I, s:i}", "name", json_text(m->name), "shape", (json_int_t)m->n_rows,
+                   (json_int_t)m->n_cols, "nnz", (json_int_t)m->nnz, "dtype", annb_dtype_name(m->dtype), "form", form_name(m->form),
+                   "bytes", (json_int_t)m->bytes, "segments", (int)m->n_segments);
 }
 
 static annb_status json_matrices(const annb_store *store, uint32_t n, json_t *dtypes, json_t *list, annb_error *err) {
@@ -165,11 +166,11 @@ static annb_status print_json(const annb_store *store, const annb_store_info *in
   if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_VAR, add_json_column, columns, err);
   each_sidecar(store, info->n_parts, add_json_sidecar, sidecars);
   char *id = cli_hex(info->store_id, (int)sizeof info->store_id);
-  json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:s, s:o}", "n_obs", (json_int_t)info->n_obs, "n_vars",
-                          (json_int_t)info->n_vars, "nnz", (json_int_t)x->nnz, "density",
-                          json_ratio((double)x->nnz, (double)info->n_obs * (double)info->n_vars), "dtypes", dtypes, "parts", (json_int_t)info->n_parts,
-                          "generation", (json_int_t)info->generation, "bytes", (json_int_t)info->bytes, "bits_per_nnz",
-                          json_ratio(8.0 * (double)x->bytes, (double)x->nnz), "columns", columns, "store_id", id, "matrices", matrices);
+  json_t *all = json_pack(
+      "{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:s, s:o}", "n_obs", (json_int_t)info->n_obs, "n_vars", (json_int_t)info->n_vars,
+      "nnz", (json_int_t)x->nnz, "density", json_ratio((double)x->nnz, (double)info->n_obs * (double)info->n_vars), "dtypes", dtypes,
+      "parts", (json_int_t)info->n_parts, "generation", (json_int_t)info->generation, "bytes", (json_int_t)info->bytes, "bits_per_nnz",
+      json_ratio(8.0 * (double)x->bytes, (double)x->nnz), "columns", columns, "store_id", id, "matrices", matrices);
   free(id);
   json_object_set_new(all, "bytes_by_kind", json_kinds(f));
   json_object_set_new(all, "sidecars", sidecars);
@@ -277,8 +278,10 @@ static void add_column_row(void *table, const annb_column_info *c) {
   cli_table_add(table, cli_safe(c->name, strlen(c->name)));
   add_text(table, kind_name(c->kind));
   add_text(table, c->kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(c->dtype));
-  cli_table_add(table, cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? (c->n_categories == 1 ? " category" : " categories") : "", c->is_index ? "names" : "",
-                                  c->ordered ? ", ordered" : "", c->has_mask ? (categorical || c->is_index ? ", nullable" : "nullable") : ""));
+  cli_table_add(table,
+                cli_format("%s%s%s%s%s", categorical ? count : "", categorical ? (c->n_categories == 1 ? " category" : " categories") : "",
+                           c->is_index ? "names" : "", c->ordered ? ", ordered" : "",
+                           c->has_mask ? (categorical || c->is_index ? ", nullable" : "nullable") : ""));
   free(count);
 }
 

@@ -20,10 +20,16 @@ typedef struct arguments {
 
 static const struct argp_option options[] = {
     {.key = OUTPUT, .arg = "STORE", .doc = "The store directory to make, like cells.annblock (required)"},
-    {.name = "threads", .key = THREADS, .arg = "N", .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},
+    {.name = "threads",
+     .key = THREADS,
+     .arg = "N",
+     .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},
     {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},
     {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},
-    {.name = "gene-order", .key = GENE_ORDER, .arg = "ORDER", .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},
+    {.name = "gene-order",
+     .key = GENE_ORDER,
+     .arg = "ORDER",
+     .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
     {0},
 };
@@ -40,7 +46,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OUTPUT: a->output = arg; return 0;
     case THREADS: a->options.n_threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, MAX_THREADS); return 0;
     case MEMORY: a->options.memory = cli_size(state, "--memory", arg, MIN_MEMORY); return 0;
-    case SEGMENT_ROWS: a->options.segment_rows = cli_number(state, "--segment-rows", "a number of cells", arg, 1, UINT64_C(1) << 40); return 0;
+    case SEGMENT_ROWS:
+      a->options.segment_rows = cli_number(state, "--segment-rows", "a number of cells", arg, 1, UINT64_C(1) << 40);
+      return 0;
     case GENE_ORDER: a->options.gene_order = gene_order(state, arg); return 0;
     case FORCE: a->options.force = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->input, 1); return 0;

@@ -105,7 +105,8 @@ int cmd_verify(int argc, char **argv) {
   add_up(a.store, "manifests", &files, &bytes);
   add_up(a.store, "objects", &files, &bytes);
   if (a.json) {
-    json_t *all = json_pack("{s:b, s:I, s:I, s:o}", "ok", n_findings == 0, "files", (json_int_t)files, "bytes", (json_int_t)bytes, "findings", r.findings);
+    json_t *all = json_pack("{s:b, s:I, s:I, s:o}", "ok", n_findings == 0, "files", (json_int_t)files, "bytes", (json_int_t)bytes,
+                            "findings", r.findings);
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);

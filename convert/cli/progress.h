@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 typedef struct cli_progress {
-  bool shown;    /* stderr is a terminal */
-  bool dirty;    /* there is something on the line */
-  bool bytes;    /* units are bytes */
+  bool shown; /* stderr is a terminal */
+  bool dirty; /* there is something on the line */
+  bool bytes; /* units are bytes */
   char stage[64];
   double started, stage_started, drawn; /* seconds */
-  uint64_t stage_done; /* units done when the stage began */
+  uint64_t stage_done;                  /* units done when the stage began */
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, bool bytes);

@@ -89,7 +89,9 @@ char *cli_utf8(const char *bytes, uint64_t length) {
 
 static float half(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  float value = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24);
+  float value = exponent == 31 ? (fraction ? NAN : INFINITY)
+                : exponent     ? ldexpf((float)(1024 + fraction), exponent - 25)
+                               : ldexpf((float)fraction, -24);
   return bits >> 15 ? -value : value;
 }
 
@@ -102,8 +104,8 @@ static char *number(double value, bool single) {
   }
 }
 
-#define COPY(type, name)                                                                                               \
-  type name;                                                                                                           \
+#define COPY(type, name)                                                                                                                   \
+  type name;                                                                                                                               \
   memcpy(&name, value, sizeof name)
 
 char *cli_value(annb_dtype dtype, const void *value) {
@@ -113,16 +115,41 @@ char *cli_value(annb_dtype dtype, const void *value) {
   switch (dtype) {
     case ANNB_BOOL: return cli_format("%s", byte ? "True" : "False");
     case ANNB_I8: i = (int8_t)byte; break;
-    case ANNB_I16: { COPY(int16_t, v); i = v; break; }
-    case ANNB_I32: { COPY(int32_t, v); i = v; break; }
+    case ANNB_I16: {
+      COPY(int16_t, v);
+      i = v;
+      break;
+    }
+    case ANNB_I32: {
+      COPY(int32_t, v);
+      i = v;
+      break;
+    }
     case ANNB_I64: memcpy(&i, value, sizeof i); break;
     case ANNB_U8: i = byte; break;
-    case ANNB_U16: { COPY(uint16_t, v); i = v; break; }
-    case ANNB_U32: { COPY(uint32_t, v); i = v; break; }
+    case ANNB_U16: {
+      COPY(uint16_t, v);
+      i = v;
+      break;
+    }
+    case ANNB_U32: {
+      COPY(uint32_t, v);
+      i = v;
+      break;
+    }
     case ANNB_U64: memcpy(&u, value, sizeof u); return cli_format("%" PRIu64, u);
-    case ANNB_F16: { COPY(uint16_t, v); return number((double)half(v), true); }
-    case ANNB_F32: { COPY(float, v); return number((double)v, true); }
-    case ANNB_F64: { COPY(double, v); return number(v, false); }
+    case ANNB_F16: {
+      COPY(uint16_t, v);
+      return number((double)half(v), true);
+    }
+    case ANNB_F32: {
+      COPY(float, v);
+      return number((double)v, true);
+    }
+    case ANNB_F64: {
+      COPY(double, v);
+      return number(v, false);
+    }
   }
   return cli_format("%" PRId64, i);
 }

@@ -25,7 +25,7 @@ typedef struct cli_table {
   char **cells;
   size_t n;
 } cli_table;
-void cli_table_add(cli_table *table, char *cell); /* takes the cell over */
+void cli_table_add(cli_table *table, char *cell);  /* takes the cell over */
 void cli_table_print(cli_table *table, FILE *out); /* frees the cells too */
 
 #endif
