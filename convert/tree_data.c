@@ -16,23 +16,30 @@
 
 /* ---- committed datatypes ---- */
 
-/* Copy a committed type of the source into the current destination as `name` in the group `to`. */
-static hid_t copy_committed(hid_t type, hid_t to, const char *name, H5T_cset_t cset) {
-  hid_t properties = H5Pcreate(H5P_OBJECT_COPY), link_properties = annb_link_properties(cset);
-  H5Pset_copy_object(properties, H5O_COPY_WITHOUT_ATTR_FLAG);
-  herr_t r = H5Ocopy(type, ".", to, name, properties, link_properties);
-  annb_h5_close(&properties);
+/* Commit the same type in the current destination: as `name` in the group `to`, or without a name (NULL) until something links to it.
+ * Not by H5Ocopy, which crashes on damaged types. */
+static hid_t commit_copy(annb_tree *tree, hid_t type, hid_t to, const char *name, H5T_cset_t cset) {
+  hid_t copy = H5Tcopy(type), from = H5Tget_create_plist(type), properties = H5Pcreate(H5P_DATATYPE_CREATE);
+  hid_t link_properties = annb_link_properties(cset);
+  unsigned order, compact, dense;
+  herr_t r = copy < 0 || from < 0 || properties < 0 ? -1 : H5Pset_obj_track_times(properties, false);
+  if (r >= 0 && H5Pget_attr_creation_order(from, &order) >= 0) r = H5Pset_attr_creation_order(properties, order);
+  if (r >= 0 && H5Pget_attr_phase_change(from, &compact, &dense) >= 0) r = H5Pset_attr_phase_change(properties, compact, dense);
+  if (r >= 0 && name) r = H5Tcommit2(to, name, copy, link_properties, properties, H5P_DEFAULT);
+  else if (r >= 0) r = H5Tcommit_anon(tree->out[tree->current], copy, properties, H5P_DEFAULT);
+  if (r < 0) annb_h5_close(&copy);
   annb_h5_close(&link_properties);
-  return r < 0 ? -1 : H5Topen2(to, name, H5P_DEFAULT);
+  annb_h5_close(&properties);
+  annb_h5_close(&from);
+  return copy;
 }
 
 annb_status annb_tree_committed(annb_tree *tree, const annb_place *place, const annb_link *link, annb_error *err) {
   uint32_t node;
   hid_t type = H5Topen2(place->from, link->name, H5P_DEFAULT), copy = -1;
-  if (type >= 0) copy = copy_committed(type, place->to, link->name, link->cset);
-  annb_status s = copy < 0
-                      ? annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "the committed datatype cannot be copied", err)
-                      : annb_tree_made(tree, place, link->name, type, copy, false, &node, err);
+  if (type >= 0) copy = commit_copy(tree, type, place->to, link->name, link->cset);
+  annb_status s = copy < 0 ? annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "the committed datatype cannot be copied", err)
+                           : annb_tree_made(tree, place, link->name, type, copy, false, &node, err);
   annb_h5_close(&copy);
   annb_h5_close(&type);
   return s;
@@ -41,13 +48,10 @@ annb_status annb_tree_committed(annb_tree *tree, const annb_place *place, const 
 /* A committed type met before its own link: without a name until that is met. */
 static annb_status committed_early(annb_tree *tree, uint32_t node, const char *name, hid_t type, hid_t *out, annb_error *err) {
   uint32_t made;
-  hid_t root = H5Gopen2(tree->out[tree->current], "/", H5P_DEFAULT);
-  annb_place place = {-1, root, 0};
-  *out = copy_committed(type, root, TEMPORARY, H5T_CSET_ASCII);
-  annb_status s = *out < 0 ? annb_tree_fail(tree, ANNB_EUNSUPPORTED, node, name, "its committed datatype cannot be copied", err)
+  const annb_place place = {-1, -1, 0};
+  *out = commit_copy(tree, type, -1, NULL, H5T_CSET_ASCII);
+  annb_status s = *out < 0 ? annb_tree_fail(tree, ANNB_EINPUT, node, name, "its committed datatype cannot be copied", err)
                            : annb_tree_made(tree, &place, NULL, type, *out, false, &made, err);
-  if (*out >= 0) H5Ldelete(root, TEMPORARY, H5P_DEFAULT);
-  annb_h5_close(&root);
   if (s) annb_h5_close(out);
   return s;
 }
