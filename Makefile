@@ -43,13 +43,14 @@ CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
 CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
 
 PUBLIC := $(sort $(wildcard include/annblock/*.h))
-STORE_SRC := $(sort $(wildcard store/*.c reader/*.c))
+STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c))
 CONVERT_SRC := $(sort $(wildcard convert/*.c))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 mains = $(sort $(if $(1),$(shell grep -l '^int main\b' $(1))))
 BENCH_ALL := $(wildcard bench/*.c)
 BENCH_SRC := $(call mains,$(BENCH_ALL))
+PEER_SRC := $(sort $(wildcard bench/peer_*.c))
 TEST_SRC := $(sort $(wildcard tests/test_*.c))
 TOOL_SRC := $(filter-out $(TEST_SRC),$(call mains,$(wildcard tests/*.c)))
 HELPER_SRC := $(filter-out $(TEST_SRC) $(TOOL_SRC),$(sort $(wildcard tests/*.c)))
@@ -68,7 +69,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 # Real files to test against, when they are there; the tests pass without them.
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
-.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-long bench install uninstall clean deps deps-test demo-run venv
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -89,6 +90,7 @@ $(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
 $(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS)
 $(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(CHECK_CFLAGS)
 $(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
+$(B)/obj/tests/avx512_emulated.o: MODULE_CFLAGS += -Wno-psabi -fwrapv # vectors are passed inside this file only; SIMDe lets signed lanes wrap
 
 $(B)/obj/%.o: %.c Makefile
 	$(call say,CC)
@@ -100,7 +102,7 @@ $(B)/obj/%.o: %.c Makefile
 $(STATIC): $(call objects,$(STORE_SRC))
 $(STATIC_CONVERT): $(call objects,$(CONVERT_SRC))
 $(B)/libtests.a: $(call objects,$(HELPER_SRC))
-$(B)/libbench.a: $(call objects,$(filter-out $(BENCH_SRC),$(BENCH_ALL)))
+$(B)/libbench.a: $(call objects,$(filter-out $(BENCH_SRC) $(PEER_SRC),$(BENCH_ALL)))
 $(B)/%.a:
 	$(call say,AR)
 	@mkdir -p $(@D)
@@ -137,10 +139,13 @@ $(B)/examples/%: $(B)/obj/examples/%.o $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(STORE_LIBS)
+# The compressors that only bench/codec compares with.
+$(B)/bench/codec: $(call objects,$(PEER_SRC))
+$(B)/bench/codec: PEER_LIBS = $(call pkg_libs,libzstd) -lblosc
 $(B)/bench/%: $(B)/obj/bench/%.o $(B)/libbench.a $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) $(filter %.a,$^) $(HDF5_LIBS) $(STORE_LIBS) $(PEER_LIBS) -lm
 # Archives, so that a test links only the modules it reaches.
 $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libtests.a $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
@@ -153,6 +158,8 @@ deps: ## install what building needs (Debian, Ubuntu), or name it
 	@scripts/deps.sh build
 deps-test:
 	@scripts/deps.sh build test
+deps-bench:
+	@scripts/deps.sh build bench
 
 VENV := build/venv
 $(VENV)/.ready: tests/requirements.txt
@@ -185,14 +192,25 @@ check-valgrind: ## C tests under valgrind
 	@$(MAKE) --no-print-directory -j$(JOBS) tests
 	@B=$(B) RUNNER='$(VALGRIND) -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite' CK_FORK=no tests/run.sh c
 
+check-aarch64: ## kernels and Rice codecs for aarch64, cross-built and run under QEMU
+	@scripts/deps.sh aarch64
+	@tests/cross/run.sh
+
 check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
 	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python
 
-bench: deps ## build everything in bench/ and run the benchmarks bench_*
+bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
-.PHONY: bench-programs
+bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@$(B)/bench/codec $(BENCH_ARGS)
+fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
+	@mkdir -p build/fuzz
+	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
+	@build/fuzz/records $(or $(FUZZ_N),10000000)
+.PHONY: bench-programs bench-codec fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----

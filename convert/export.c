@@ -76,7 +76,8 @@ static annb_status check_outside(const export *e, annb_error *err) {
 }
 
 /* SPEC.md 2.2: features that readers may ignore and export may not. */
-static annb_status check_feature(const char *path, uint64_t mask, annb_error *err) {
+static annb_status check_feature(const char *path, uint64_t mask, uint64_t known, annb_error *err) {
+  mask &= ~known;
   if (!mask) return ANNB_OK;
   return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses a feature that this version cannot export (bit %d)", __builtin_ctzll(mask));
 }
@@ -86,7 +87,7 @@ static annb_status check_object(const char *store, const annb_fmt_object *object
   annb_segment *segment = NULL;
   char *path = annb_object_path(store, object);
   annb_status s = path ? annb_segment_open(path, &segment, err) : annb_fail_memory(err);
-  if (!s) s = check_feature(path, segment->envelope.header.export_mask, err);
+  if (!s) s = check_feature(path, segment->envelope.header.export_mask, ANNB_EXPORT_SORTED, err);
   annb_segment_close(segment);
   free(path);
   return s;
@@ -97,7 +98,7 @@ static annb_status check_features(const export *e, uint64_t generation, annb_err
   annb_manifest_init(&m);
   char *path = annb_manifest_path(e->store_path, generation);
   annb_status s = path ? annb_manifest_load(path, generation, &m, err) : annb_fail_memory(err);
-  if (!s) s = check_feature(path, m.export_mask, err);
+  if (!s) s = check_feature(path, m.export_mask, ANNB_EXPORT_SOURCE_ORDER, err);
   for (uint32_t i = 0; !s && i < m.n_objects; i++) s = check_object(e->store_path, &m.objects[i], err);
   free(path);
   annb_manifest_free(&m);

@@ -36,20 +36,30 @@ void annb_batch_close(annb_batch *b) {
   *b = (annb_batch){0};
 }
 
+static annb_status fetch(annb_filling *f, annb_error *err) {
+  static const annb_fetch_options ascending = {.sort_indices = true};
+  const annb_fill *fill = f->fill;
+  annb_batch *b = &f->batch;
+  if (f->info.form == ANNB_CSR)
+    return annb_source_rows_fetch(f->source, fill->context, b->rows, b->n_rows, b->indptr, b->indices, b->values, b->room, err);
+  const annb_fetch_options *options = f->info.form == ANNB_DENSE ? &ascending : NULL;
+  return annb_fetch_csr(fill->store, fill->context, f->matrix, b->rows, b->n_rows, options, b->indptr, b->indices, b->values, b->room, err);
+}
+
 annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err) {
+  const uint64_t *order = annb_source_rows_order(f->source);
   annb_batch *b = &f->batch;
   uint64_t asked = end - first < BATCH_ROWS ? end - first : BATCH_ROWS, total;
-  for (uint64_t i = 0; i < asked; i++) b->rows[i] = first + i;
+  for (uint64_t i = 0; i < asked; i++) b->rows[i] = order ? order[first + i] : first + i;
   annb_status s = annb_fetch_nnz(f->fill->store, f->matrix, b->rows, asked, b->row_nnz, &total, err);
   if (s) return s;
   *b = (annb_batch){first, 0, 0, b->indptr, b->indices, b->values, b->room, b->rows, b->row_nnz};
   while (b->n_rows < asked && b->n + b->row_nnz[b->n_rows] <= b->room) b->n += b->row_nnz[b->n_rows++];
   if (!b->n_rows)
-    return annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)first,
-                         "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)first,
+    return annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)b->rows[0],
+                         "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)b->rows[0],
                          f->info.name, b->row_nnz[0]);
-  return annb_fetch_csr(f->fill->store, f->fill->context, f->matrix, b->rows, b->n_rows, NULL, b->indptr, b->indices, b->values, b->room,
-                        err);
+  return fetch(f, err);
 }
 
 /* ---- targets ---- */
@@ -206,6 +216,8 @@ static annb_status open_and_fill(annb_filling *f, annb_error *err) {
   annb_status s = f->info.form == ANNB_DENSE ? open_dense(f, err) : open_sparse(f, err);
   if (s) return s;
   if (f->data.dataset < 0 && f->indices.dataset < 0 && f->indptr.dataset < 0) return ANNB_OK;
+  s = annb_source_rows_open(f->fill->store, 0, f->matrix, &f->source, err);
+  if (s) return s;
   if (f->info.form == ANNB_DENSE) return annb_fill_dense(f, err);
   return f->info.form == ANNB_CSC ? annb_fill_csc(f, err) : annb_fill_csr(f, err);
 }
@@ -218,6 +230,7 @@ annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error 
   f.value_size = annb_dtype_size(f.info.dtype);
   s = open_and_fill(&f, err);
   annb_batch_close(&f.batch);
+  annb_source_rows_close(f.source);
   close_target(&f.data);
   close_target(&f.indices);
   close_target(&f.indptr);

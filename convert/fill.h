@@ -4,6 +4,8 @@
 
 #include "merge.h"
 
+#include "../reader/source_order.h"
+
 #include <annblock/convert.h>
 #include <annblock/reader.h>
 
@@ -29,9 +31,9 @@ typedef struct annb_target {
   uint64_t length, tail; /* of the first dimension; elements at its end that are there */
 } annb_target;
 
-/* Rows of the matrix, in order. */
+/* Rows of the matrix, in order; for a CSC source in the order in which its columns have them. */
 typedef struct annb_batch {
-  uint64_t first, n_rows, n; /* rows and elements of this batch */
+  uint64_t first, n_rows, n; /* places in that order, and elements, of this batch */
   int64_t *indptr;           /* from 0 */
   int32_t *indices;
   uint8_t *values;
@@ -49,6 +51,7 @@ typedef struct annb_filling {
   char *stage;                       /* for progress */
   annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
   annb_batch batch;
+  annb_source_rows *source;
 } annb_filling;
 
 /* Make room for batches of about `bytes`. */

@@ -97,7 +97,7 @@ static annb_status add_column(const annb_filling *f, pending *p, uint64_t n, con
   return ANNB_OK;
 }
 
-/* All rows into the transposition. */
+/* All rows into the transposition: within a column they come out in the order they go in. */
 static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err) {
   annb_status s = annb_batch_open(f, f->fill->memory / 8, err);
   uint32_t *payloads = s ? NULL : malloc(f->batch.room * sizeof *payloads);
@@ -106,7 +106,7 @@ static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err
     const annb_batch *b = &f->batch;
     s = annb_batch_next(f, row, f->info.n_rows, err);
     for (uint64_t r = 0; !s && r < b->n_rows; r++)
-      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = (uint32_t)(row + r);
+      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = (uint32_t)b->rows[r];
     if (!s) s = annb_transpose_push(t, b->n, (const uint32_t *)b->indices, payloads, b->values, err);
     if (!s) s = annb_fill_progress(f, row + b->n_rows, err);
   }

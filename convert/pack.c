@@ -1,4 +1,5 @@
 #include "columns.h"
+#include "order_log.h"
 #include "rows.h"
 #include "sidecar.h"
 #include "source.h"
@@ -24,6 +25,8 @@ typedef struct pack {
   annb_source_matrix x;
   annb_txn *txn;
   annb_matrix_writer *writer;
+  annb_orders orders;
+  annb_order_log *log; /* of a CSR source */
   uint32_t columns, sidecar, restore;
   bool keep_indices;
 } pack;
@@ -87,6 +90,25 @@ static annb_status make_tag(const pack *p, const char *name, uint8_t tag[16], an
   return ANNB_OK;
 }
 
+static annb_status find_orders(pack *p, annb_error *err) {
+  annb_status s = report(p, "looking at X", 0, 0, err);
+  if (!s) s = annb_orders_find(&p->x, p->options.gene_order == ANNB_GENE_ORDER_DETECTED, &p->orders, err);
+  return s || p->x.form != ANNB_CSR ? s : annb_order_log_open(p->orders.rank, annb_txn_tmp_dir(p->txn), &p->log, err);
+}
+
+static annb_status write_gene_order(pack *p, uint32_t *object, annb_error *err) {
+  annb_arrays_writer *arrays;
+  uint32_t array;
+  annb_status s = annb_arrays_writer_open(p->txn, &arrays, err);
+  if (s) return s;
+  s = annb_arrays_begin(arrays, "gene_order", ANNB_U32, 1, &array, err);
+  if (!s) s = annb_arrays_append(arrays, p->orders.genes, p->x.n_cols, err);
+  if (!s) s = annb_arrays_end(arrays, err);
+  if (!s) return annb_arrays_writer_close(arrays, object, err);
+  annb_arrays_writer_abort(arrays);
+  return s;
+}
+
 static annb_status open_writer(pack *p, annb_error *err) {
   annb_matrix_writer_options o = {.n_cols = p->x.n_cols,
                                   .dtype = p->x.dtype,
@@ -94,20 +116,25 @@ static annb_status open_writer(pack *p, annb_error *err) {
                                   .expected_rows = p->x.n_rows,
                                   .segment_rows = p->options.segment_rows,
                                   .n_threads = p->options.n_threads,
-                                  .codecs = p->options.codecs};
+                                  .codecs = p->options.codecs,
+                                  .sort = true,
+                                  .gene_order = p->orders.genes};
   annb_status s = annb_rows_expected(&p->x, &o.expected_nnz, err);
   if (!s) s = make_tag(p, "X", o.tag, err);
+  if (!s && p->orders.genes) s = write_gene_order(p, &o.gene_order_object, err);
   return s ? s : annb_matrix_writer_open(p->txn, &o, &p->writer, err);
 }
 
 static annb_status write_rows(pack *p, annb_error *err) {
   annb_rows *rows;
   annb_rows_chunk chunk = {.n_rows = 1};
-  annb_rows_options options = {p->options.memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options.progress, p->options.user};
+  annb_rows_options options = {p->options.memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options.progress, p->options.user,
+                               p->x.form == ANNB_CSC ? p->orders.rank : NULL};
   annb_status s = annb_rows_open(&p->x, &options, &rows, err);
   if (s) return s;
   for (uint64_t done = 0; !s && chunk.n_rows;) {
     s = annb_rows_next(rows, &chunk, err);
+    if (!s && p->log) s = annb_order_log_add(p->log, &chunk, err);
     if (!s && chunk.n_rows) s = annb_matrix_writer_append(p->writer, chunk.n_rows, chunk.indptr, chunk.indices, chunk.values, err);
     done += chunk.n_rows;
     if (!s) s = report(p, "packing X", done, p->x.n_rows, err);
@@ -115,6 +142,42 @@ static annb_status write_rows(pack *p, annb_error *err) {
   p->keep_indices = annb_rows_unordered(rows);
   annb_rows_close(rows);
   return s;
+}
+
+/* ---- the source's order ---- */
+
+static annb_status append_as_u64(annb_arrays_writer *arrays, const uint32_t *values, uint64_t n, annb_error *err) {
+  uint64_t piece[512];
+  annb_status s = ANNB_OK;
+  for (uint64_t i = 0, k = 0; i < n && !s; i += k) {
+    for (k = 0; k < 512 && i + k < n; k++) piece[k] = values[i + k];
+    s = annb_arrays_append(arrays, piece, k, err);
+  }
+  return s;
+}
+
+static annb_status write_source_array(const pack *p, annb_arrays_writer *arrays, annb_error *err) {
+  const annb_orders *o = &p->orders;
+  bool rows = p->x.form == ANNB_CSC;
+  uint32_t array;
+  annb_status s = annb_arrays_begin(arrays, "source_order", rows ? ANNB_U64 : ANNB_U32, 1, &array, err);
+  if (!s) s = rows ? append_as_u64(arrays, o->source, o->n_source, err) : annb_arrays_append(arrays, o->source, o->n_source, err);
+  return s ? s : annb_arrays_end(arrays, err);
+}
+
+/* Nothing when the source's elements ascend by number, or (CSC) when its indices are kept. */
+static annb_status write_source_order(pack *p, annb_error *err) {
+  annb_arrays_writer *arrays;
+  uint32_t object;
+  bool source = p->orders.source && !p->keep_indices, entries = p->log && annb_order_log_entries(p->log);
+  if (!source && !entries) return ANNB_OK;
+  annb_status s = annb_arrays_writer_open(p->txn, &arrays, err);
+  if (s) return s;
+  if (source) s = write_source_array(p, arrays, err);
+  if (!s && entries) s = annb_order_log_write(p->log, arrays, err);
+  if (s) annb_arrays_writer_abort(arrays);
+  else s = annb_arrays_writer_close(arrays, &object, err);
+  return s ? s : annb_matrix_writer_set_source_order(p->writer, object, err);
 }
 
 /* ---- what is not the matrix ---- */
@@ -156,14 +219,18 @@ static annb_status run(pack *p, annb_pack_result *result, annb_error *err) {
   if (!s) s = annb_source_matrix_open(&p->x, &p->source, "X", err);
   if (!s) s = annb_txn_begin(p->output, p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE, &p->txn, err);
   if (!s) s = annb_columns_write(&p->source, p->txn, p->options.progress, p->options.user, &p->columns, err);
+  if (!s) s = find_orders(p, err);
   if (!s) s = open_writer(p, err);
   if (!s) s = write_rows(p, err);
+  if (!s) s = write_source_order(p, err);
   if (!s) s = write_sidecar(p, err);
   if (!s) s = publish(p, result, err);
   result->n_obs = p->x.n_rows;
   result->n_vars = p->x.n_cols;
   if (p->writer) annb_matrix_writer_abort(p->writer);
   annb_txn_abort(p->txn);
+  annb_order_log_close(p->log);
+  annb_orders_free(&p->orders);
   annb_source_matrix_close(&p->x);
   annb_source_close(&p->source);
   return s;

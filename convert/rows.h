@@ -13,6 +13,7 @@ typedef struct annb_rows_options {
   const char *spool_dir;             /* for the temporary files of a transposition */
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
+  const uint32_t *row_rank; /* CSC: where each row stands in the order that columns are expected to have; NULL: by number */
 } annb_rows_options;
 
 /* `m` must stay open. Nothing is read yet but the first row pointer. */
@@ -30,7 +31,7 @@ typedef struct annb_rows_chunk {
 /* The next rows, valid until the next call; n_rows = 0 after the last. Every pointer and index is checked: ANNB_EINPUT. */
 annb_status annb_rows_next(annb_rows *rows, annb_rows_chunk *chunk, annb_error *err);
 
-/* After the last chunk of a CSC source: some column's row indices did not ascend, so that its order cannot be had from the rows. */
+/* After the last chunk of a CSC source: some column's rows did not ascend as expected, so that its order cannot be had from the rows. */
 bool annb_rows_unordered(const annb_rows *rows);
 
 /* Elements to expect: known for sparse forms; for dense scaled up from the first rows, the same whatever the memory. */

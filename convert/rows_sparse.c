@@ -30,10 +30,10 @@ annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error 
 /* ---- CSC: every element goes through the transposer ---- */
 
 /* Column numbers of the elements [first, first + n) that were read last, and whether each column's rows ascend. `before` is the
- * row of the element before `first` in its column. */
+ * rank of the element before `first` in its column. */
 static annb_status number_columns(annb_rows *r, uint64_t first, uint64_t n, uint32_t *columns, uint32_t *before, annb_error *err) {
   annb_pointers *w = &r->pointers;
-  const uint32_t *rows = r->indices;
+  const uint32_t *rows = r->indices, *rank = r->options.row_rank;
   for (uint64_t i = 0; i < n;) {
     annb_status s = annb_pointers_fill(w, err);
     if (!s && w->at == w->have) s = annb_h5_fail(err, ANNB_EINPUT, r->m->file, r->m->indptr.object, "changed while it was read");
@@ -42,8 +42,9 @@ static annb_status number_columns(annb_rows *r, uint64_t first, uint64_t n, uint
     uint32_t column = (uint32_t)(w->next - 1 - (w->have - w->at));
     if (first + i == begin) *before = 0;
     for (; i < n && first + i < end; i++) {
-      if (rows[i] < *before) r->unordered = true;
-      *before = rows[i];
+      uint32_t here = rank ? rank[rows[i]] : rows[i];
+      if (here < *before) r->unordered = true;
+      *before = here;
       columns[i] = column;
     }
     if (first + i == end) w->at++;

@@ -43,6 +43,8 @@ export_seconds=$took
 step convert-check "$source" "$back"
 
 cells=$("$CLI" info "$store" --json | sed -n 's/^  "n_obs": \([0-9]*\),*$/\1/p')
+note=
+[ "$cells" -lt 100000 ] && note=" (of so few cells, mostly the time to start)"
 before=$(size "$source") after=$(size "$store")
 per_second() { awk -v n="$cells" -v s="$1" 'BEGIN {printf("%.2f s (%d cells/s)", s, (s > 0 ? n / s : 0))}'; }
 cat <<END
@@ -50,6 +52,6 @@ cat <<END
 Packed $source into $store, read from it, and exported it to $back, which holds the same.
   size    $(human "$before") as .h5ad, $(human "$after") as a store
   pack    $(per_second "$pack_seconds")
-  export  $(per_second "$export_seconds")
+  export  $(per_second "$export_seconds")$note
 Next: annblock --help, examples/batches.c for reading from C, and make demo H5AD=FILE for your own data.
 END

@@ -93,13 +93,16 @@ static annb_status fill_columns(annb_part_columns *columns, const annb_fmt_part 
   return s;
 }
 
-static annb_status open_arrays(const annb_store *store, uint32_t row, annb_arrays **out, annb_error *err) {
-  const annb_fmt_object *object = &store->manifest.objects[row];
-  char *path = annb_object_path(store->path, object);
+annb_status annb_open_arrays(const annb_store *store, uint32_t object, annb_arrays **out, annb_error *err) {
+  const annb_fmt_object *stated = &store->manifest.objects[object];
+  char *path = annb_object_path(store->path, stated);
+  annb_arrays *arrays = NULL;
   if (!path) return annb_fail_memory(err);
-  annb_status s = annb_arrays_open(path, out, err);
-  if (!s) s = annb_check_object(object, &(*out)->map, &(*out)->envelope, path, err);
+  annb_status s = annb_arrays_open(path, &arrays, err);
+  if (!s) s = annb_check_object(stated, &arrays->map, &arrays->envelope, path, err);
   free(path);
+  if (s) annb_arrays_close(arrays);
+  else *out = arrays;
   return s;
 }
 
@@ -109,7 +112,7 @@ static annb_status open_columns(const annb_store *store, uint32_t part, annb_par
   if (!columns) return annb_fail_memory(err);
   annb_status s = ANNB_OK;
   if (p->columns != ANNB_NONE) {
-    s = open_arrays(store, p->columns, &columns->arrays, err);
+    s = annb_open_arrays(store, p->columns, &columns->arrays, err);
     if (!s) s = fill_columns(columns, p, err);
   }
   if (s) annb_part_columns_close(columns);

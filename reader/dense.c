@@ -40,14 +40,16 @@ static void scatter_sums(const uint32_t *indices, const uint8_t *values, uint32_
   }
 }
 
-static annb_status put_row(const annb_store *store, annb_context *context, const annb_located *row, const annb_fetch_options *options,
-                           uint8_t *out, annb_error *err) {
+/* Decode by the general way and put the elements into `out`, which is zero. The record was checked. */
+static annb_status put_elements(annb_context *context, const annb_located *row, const annb_fetch_options *options, uint8_t *out,
+                                annb_error *err) {
   uint32_t n = row->record.nnz, size = annb_dtype_size(options->dtype);
-  if (!row->segment) return ANNB_OK;
   uint32_t *indices = NULL;
   uint8_t *values = NULL;
-  annb_status s = annb_row_decode(store, context, row, &indices, &values, err);
+  annb_status s = annb_row_decode(context, row, &indices, &values, err);
   if (s || !n) return s;
+  bool distinct = strictly_ascends(indices, n); /* told by stored ids, which rows are mostly sorted by */
+  annb_row_map(row->genes, indices, n);
   if (row->segment->header.dtype != options->dtype) {
     uint8_t *converted = annb_scratch_get(&context->scratch, ANNB_SLOT_COPY, (size_t)n * size);
     if (!converted) return annb_fail_memory(err);
@@ -55,7 +57,7 @@ static annb_status put_row(const annb_store *store, annb_context *context, const
     if (s) return s;
     values = converted;
   }
-  if (strictly_ascends(indices, n)) {
+  if (distinct) {
     scatter(indices, values, n, size, out);
     return ANNB_OK;
   }
@@ -65,6 +67,24 @@ static annb_status put_row(const annb_store *store, annb_context *context, const
   memset(seen, 0, words * sizeof *seen);
   scatter_sums(indices, values, n, options->dtype, seen, out);
   return ANNB_OK;
+}
+
+/* One row into `length` bytes, which hold all its columns. They are zeroed just before they are filled, while they are in the cache. */
+static annb_status put_row(const annb_store *store, annb_context *context, const annb_located *row, const annb_fetch_options *options,
+                           uint8_t *out, size_t length, annb_error *err) {
+  const annb_segment *g = row->segment;
+  annb_status s = ANNB_OK;
+  bool done = false;
+  if (g) s = annb_row_check(store, row, err);
+  if (s) return s;
+  if (g && g->header.dtype == ANNB_F32 && options->dtype == ANNB_F32 && (uintptr_t)out % sizeof(float) == 0) {
+    s = annb_segment_deliver(g, row->segment_row, &row->record, row->genes, ANNB_ROW_DENSE, NULL, (float *)(void *)out, &context->codec,
+                             &done, err);
+    if (s) return annb_name_row(row, s, err);
+  }
+  size_t filled = done ? (size_t)g->header.n_cols * sizeof(float) : 0;
+  if (length > filled) memset(out + filled, 0, length - filled);
+  return done || !g ? ANNB_OK : put_elements(context, row, options, out, err);
 }
 
 /* Bytes from one row to the next; the last row may end with its last column. */
@@ -92,15 +112,13 @@ annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uin
   annb_status s = annb_fetch_resolve(store, matrix, options, &resolved, err);
   if (s) return s;
   s = check_room(store, store->manifest.matrices[matrix].n_cols, n_rows, stride, annb_dtype_size(resolved.dtype), size, &row_bytes, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, err);
+  if (!s) s = annb_locator_begin(&locator, store, matrix, &resolved, err);
   uint8_t *out = values, *end = out ? out + size : out;
-  /* each row is zeroed just before it is filled, while it is in the cache */
   for (size_t i = 0; !s && i < n_rows; i++) {
     annb_located row;
     size_t length = (size_t)(end - out) < row_bytes ? (size_t)(end - out) : (size_t)row_bytes;
-    if (length) memset(out, 0, length);
     s = annb_locate(&locator, rows[i], &row, err);
-    if (!s) s = put_row(store, context, &row, &resolved, out, err);
+    if (!s) s = put_row(store, context, &row, &resolved, out, length, err);
     if (length) out += length;
   }
   if (!s && end != out) memset(out, 0, (size_t)(end - out));

@@ -15,13 +15,15 @@ annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const a
   if (!out->dtype) out->dtype = (annb_dtype)store->manifest.matrices[matrix].dtype;
   if (!annb_dtype_size(out->dtype))
     return annb_fail(err, ANNB_EINVAL, store->path, "cannot deliver values of dtype %d: there is no such dtype", (int)out->dtype);
+  if (out->gene_order != ANNB_GENES_ORIGINAL && out->gene_order != ANNB_GENES_STORED)
+    return annb_fail(err, ANNB_EINVAL, store->path, "cannot deliver genes in order %d: it is original or stored", (int)out->gene_order);
   return ANNB_OK;
 }
 
 annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
                             int64_t *indptr, uint64_t *total, annb_error *err) {
   annb_locator locator;
-  annb_status s = annb_locator_begin(&locator, store, matrix, err);
+  annb_status s = annb_locator_begin(&locator, store, matrix, NULL, err);
   uint64_t sum = 0;
   if (indptr) indptr[0] = 0;
   for (size_t i = 0; !s && i < n_rows; i++) {
@@ -77,14 +79,13 @@ static annb_status put_row(const annb_store *store, annb_context *context, const
   if (!row->segment) return ANNB_OK;
   bool slack = at + n + ANNB_DECODE_SLACK <= t->capacity;
   bool direct_indices = slack && !t->options.index64 && (uintptr_t)t->indices % sizeof(uint32_t) == 0;
-  bool direct_values = slack && row->segment->header.dtype == t->options.dtype;
+  bool direct_values = slack && row->segment->header.dtype == t->options.dtype && (uintptr_t)t->values % t->value_size == 0;
   uint32_t *indices = direct_indices ? (uint32_t *)(void *)(t->indices + at * sizeof(uint32_t)) : NULL;
   uint8_t *values = direct_values ? t->values + at * t->value_size : NULL;
-  annb_status s = annb_row_decode(store, context, row, &indices, &values, err);
+  annb_status s = annb_row_deliver(store, context, row, row->genes, t->options.sort_indices, &indices, &values, err);
   if (s || !n) return s;
-  if (t->options.sort_indices) s = annb_row_sort(context, row, indices, values, err);
-  if (!s && !direct_indices) put_indices(t, at, indices, n);
-  if (!s && !direct_values)
+  if (!direct_indices) put_indices(t, at, indices, n);
+  if (!direct_values)
     s = annb_row_convert(row, indices, values, t->options.dtype, t->options.allow_lossy, t->values + at * t->value_size, err);
   return s;
 }
@@ -113,7 +114,7 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   t.value_size = annb_dtype_size(t.options.dtype);
   if (!s) s = annb_count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
   if (!s) s = check_total(store, &t, total, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, err);
+  if (!s) s = annb_locator_begin(&locator, store, matrix, &t.options, err);
   for (size_t i = 0; !s && i < n_rows; i++) {
     annb_located row;
     s = annb_locate(&locator, rows[i], &row, err);

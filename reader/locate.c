@@ -17,8 +17,7 @@ static uint32_t last_not_after(const uint64_t *firsts, uint32_t n, uint64_t x) {
   return low;
 }
 
-/* The part's row in the part-matrix table, or NULL. */
-static const annb_fmt_part_matrix *find_part_matrix(const annb_store *store, uint32_t part, uint32_t matrix) {
+const annb_fmt_part_matrix *annb_find_part_matrix(const annb_store *store, uint32_t part, uint32_t matrix) {
   uint32_t low = store->manifest.parts[part].first_matrix, high = low + store->manifest.parts[part].n_matrices;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2, at = (uint32_t)(store->lookup[middle] >> 32);
@@ -46,6 +45,14 @@ static annb_status check_place(const annb_segment *segment, const annb_fmt_part_
                    (unsigned long long)ref->nnz);
 }
 
+/* Its records hold the ids that the manifest says. */
+static annb_status check_gene_order(const annb_store *store, const annb_segment *segment, const annb_fmt_part_matrix *pm, annb_error *err) {
+  static const uint8_t none[ANNB_SHA256_SIZE] = {0};
+  const uint8_t *stated = pm->gene_order == ANNB_NONE ? none : store->manifest.objects[pm->gene_order].sha256;
+  if (!memcmp(segment->header.gene_order, stated, sizeof none)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECORRUPT, segment->path, "is for another gene order than the manifest names for it");
+}
+
 static annb_status open_segment(const annb_store *store, const annb_fmt_part_matrix *pm, uint32_t row, annb_segment **out,
                                 annb_error *err) {
   const annb_fmt_segment_ref *ref = &store->manifest.segments[row];
@@ -56,6 +63,7 @@ static annb_status open_segment(const annb_store *store, const annb_fmt_part_mat
   annb_status s = annb_segment_open(path, &segment, err);
   if (!s) s = annb_check_object(object, &segment->map, &segment->envelope, path, err);
   if (!s) s = check_place(segment, pm, ref, store->segment_first[row] - store->segment_first[pm->first_segment], err);
+  if (!s) s = check_gene_order(store, segment, pm, err);
   free(path);
   if (!s) *out = segment;
   else if (segment) annb_segment_close(segment);
@@ -78,10 +86,12 @@ static annb_status get_segment(const annb_store *store, const annb_fmt_part_matr
 
 /* ---- rows ---- */
 
-annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, uint32_t matrix, annb_error *err) {
+annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
+                               annb_error *err) {
   if (matrix >= store->manifest.n_matrices)
     return annb_fail(err, ANNB_ERANGE, store->path, "has %u matrices, there is no matrix %u", store->manifest.n_matrices, matrix);
-  *locator = (annb_locator){.store = store, .matrix = matrix};
+  bool stored = options && options->gene_order == ANNB_GENES_STORED;
+  *locator = (annb_locator){.store = store, .matrix = matrix, .original = options && !stored, .stored = stored};
   return ANNB_OK;
 }
 
@@ -91,8 +101,23 @@ static annb_status no_matrix(annb_locator *l, uint32_t part, uint64_t row, annb_
     return annb_fail_row(err, ANNB_ENOTFOUND, store->path, (int64_t)row, "row %llu is in part %u, which has no matrix '%s'",
                          (unsigned long long)row, part, store->matrix_names[l->matrix]);
   l->segment = NULL;
+  l->genes = NULL;
   l->first = store->part_first[part];
   l->end = store->part_first[part + 1];
+  return ANNB_OK;
+}
+
+/* What is to become of the ids of the part's records. */
+static annb_status choose_genes(annb_locator *l, const annb_fmt_part_matrix *pm, uint32_t part, uint64_t row, annb_error *err) {
+  l->genes = NULL;
+  if (l->original) return annb_get_gene_order(l->store, pm, &l->genes, err);
+  if (!l->stored) return ANNB_OK;
+  if (l->order_known && l->order != pm->gene_order)
+    return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
+                         "row %llu is in part %u, and parts have different gene orders: ask for original order, or for rows of fewer parts",
+                         (unsigned long long)row, part);
+  l->order_known = true;
+  l->order = pm->gene_order;
   return ANNB_OK;
 }
 
@@ -104,13 +129,14 @@ static annb_status seek(annb_locator *l, uint64_t row, annb_error *err) {
     return annb_fail_row(err, ANNB_ERANGE, store->path, row > INT64_MAX ? INT64_MAX : (int64_t)row, "has %llu rows, there is no row %llu",
                          (unsigned long long)m->store.n_obs, (unsigned long long)row);
   uint32_t part = last_not_after(store->part_first, m->n_parts, row);
-  const annb_fmt_part_matrix *pm = find_part_matrix(store, part, l->matrix);
+  const annb_fmt_part_matrix *pm = annb_find_part_matrix(store, part, l->matrix);
   if (!pm) return no_matrix(l, part, row, err);
   uint64_t part_row = row - store->part_first[part];
   const uint64_t *firsts = store->segment_first + pm->first_segment;
   uint32_t i = last_not_after(firsts, pm->n_segments, firsts[0] + part_row);
   annb_segment *segment;
-  annb_status s = get_segment(store, pm, pm->first_segment + i, &segment, err);
+  annb_status s = choose_genes(l, pm, part, row, err);
+  if (!s) s = get_segment(store, pm, pm->first_segment + i, &segment, err);
   if (s) return s;
   l->segment = segment;
   l->first = store->part_first[part] + (firsts[i] - firsts[0]);
@@ -127,6 +153,7 @@ annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_e
     }
   }
   out->segment = l->segment;
+  out->genes = l->genes;
   out->store_row = row;
   out->segment_row = row - l->first;
   if (!l->segment) {

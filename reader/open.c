@@ -22,8 +22,9 @@ static annb_status allocate_tables(annb_store *store, annb_error *err) {
   store->segments = zeroed(m->n_segments, sizeof *store->segments);
   store->columns = zeroed(m->n_parts, sizeof *store->columns);
   store->paths = zeroed(m->n_objects, sizeof *store->paths);
+  store->gene_orders = zeroed(m->n_objects, sizeof *store->gene_orders);
   bool whole = store->matrix_names && store->part_first && store->segment_first && store->lookup && store->segments &&
-               store->columns && store->paths;
+               store->columns && store->paths && store->gene_orders;
   return whole ? ANNB_OK : annb_fail_memory(err);
 }
 
@@ -32,19 +33,13 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static annb_status index_part(annb_store *store, uint32_t part, annb_error *err) {
+static void index_part(annb_store *store, uint32_t part) {
   const annb_manifest *m = &store->manifest;
   const annb_fmt_part *p = &m->parts[part];
-  for (uint32_t row = p->first_matrix; row < p->first_matrix + p->n_matrices; row++) {
-    const annb_fmt_part_matrix *pm = &m->part_matrices[row];
-    if (pm->gene_order != ANNB_NONE)
-      return annb_fail(err, ANNB_EUNSUPPORTED, store->manifest_path, "matrix '%s' has a gene order, which this release cannot read",
-                       store->matrix_names[pm->matrix]);
-    store->lookup[row] = (uint64_t)pm->matrix << 32 | row;
-  }
+  for (uint32_t row = p->first_matrix; row < p->first_matrix + p->n_matrices; row++)
+    store->lookup[row] = (uint64_t)m->part_matrices[row].matrix << 32 | row;
   if (p->n_matrices) qsort(store->lookup + p->first_matrix, p->n_matrices, sizeof *store->lookup, by_value);
   store->part_first[part + 1] = store->part_first[part] + p->n_rows;
-  return ANNB_OK;
 }
 
 static annb_status make_tables(annb_store *store, annb_error *err) {
@@ -58,7 +53,7 @@ static annb_status make_tables(annb_store *store, annb_error *err) {
     store->matrix_names[i] = annb_manifest_matrix_name(m, i);
     if (!store->matrix_names[i]) s = annb_fail_memory(err);
   }
-  for (uint32_t i = 0; !s && i < m->n_parts; i++) s = index_part(store, i, err);
+  for (uint32_t i = 0; !s && i < m->n_parts; i++) index_part(store, i);
   for (uint32_t i = 0; !s && i < m->n_segments; i++) store->segment_first[i + 1] = store->segment_first[i] + m->segments[i].n_rows;
   return s;
 }
@@ -110,9 +105,11 @@ void annb_store_close(annb_store *store) {
   for (uint32_t i = 0; store->columns && i < m->n_parts; i++) annb_part_columns_close(atomic_load(&store->columns[i]));
   for (uint32_t i = 0; store->paths && i < m->n_objects; i++) free(atomic_load(&store->paths[i]));
   for (uint32_t i = 0; store->matrix_names && i < m->n_matrices; i++) free(store->matrix_names[i]);
+  for (uint32_t i = 0; store->gene_orders && i < m->n_objects; i++) annb_gene_order_close(atomic_load(&store->gene_orders[i]));
   free(store->segments);
   free(store->columns);
   free(store->paths);
+  free(store->gene_orders);
   free(store->matrix_names);
   free(store->part_first);
   free(store->segment_first);

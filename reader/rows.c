@@ -7,16 +7,29 @@
 
 #include <string.h>
 
-annb_status annb_row_decode(const annb_store *store, annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values,
-                            annb_error *err) {
+annb_status annb_row_check(const annb_store *store, const annb_located *row, annb_error *err) {
+  if (store->skip_checks) return ANNB_OK;
+  annb_status s = annb_segment_check(row->segment, row->segment_row, &row->record, err);
+  return s ? annb_name_row(row, s, err) : ANNB_OK;
+}
+
+static annb_status take_room(annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values, annb_error *err) {
   size_t room = (size_t)row->record.nnz + ANNB_DECODE_SLACK, size = annb_dtype_size((annb_dtype)row->segment->header.dtype);
   if (!*indices) *indices = annb_scratch_get(&context->scratch, ANNB_SLOT_INDICES, room * sizeof **indices);
   if (!*values) *values = annb_scratch_get(&context->scratch, ANNB_SLOT_VALUES, room * size);
-  if (!*indices || !*values) return annb_fail_memory(err);
-  annb_status s = ANNB_OK;
-  if (!store->skip_checks) s = annb_segment_check(row->segment, row->segment_row, &row->record, err);
-  if (!s) s = annb_segment_decode(row->segment, row->segment_row, &row->record, *indices, *values, &context->codec, err);
+  return *indices && *values ? ANNB_OK : annb_fail_memory(err);
+}
+
+annb_status annb_row_decode(annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values, annb_error *err) {
+  annb_status s = take_room(context, row, indices, values, err);
+  if (s) return s;
+  s = annb_segment_decode(row->segment, row->segment_row, &row->record, *indices, *values, &context->codec, err);
   return s ? annb_name_row(row, s, err) : ANNB_OK;
+}
+
+void annb_row_map(const annb_gene_table *genes, uint32_t *indices, uint32_t n) {
+  if (!genes) return;
+  for (uint32_t i = 0; i < n; i++) indices[i] = genes->wide[indices[i]];
 }
 
 /* ---- sorting: index << 32 | position by the index's bytes, least first; such a sort is stable ---- */
@@ -53,7 +66,7 @@ static void gather(const uint64_t *keys, uint32_t n, uint32_t size, const uint8_
   }
 }
 
-annb_status annb_row_sort(annb_context *context, const annb_located *row, uint32_t *indices, uint8_t *values, annb_error *err) {
+static annb_status sort_row(annb_context *context, const annb_located *row, uint32_t *indices, uint8_t *values, annb_error *err) {
   uint32_t n = row->record.nnz, size = annb_dtype_size((annb_dtype)row->segment->header.dtype);
   if (ascends(indices, n)) return ANNB_OK;
   uint64_t *keys = annb_scratch_get(&context->scratch, ANNB_SLOT_KEYS, 2 * (size_t)n * sizeof *keys);
@@ -71,6 +84,25 @@ annb_status annb_row_sort(annb_context *context, const annb_located *row, uint32
   gather(keys, n, size, copy, values);
   for (uint32_t i = 0; i < n; i++) indices[i] = (uint32_t)(keys[i] >> 32);
   return ANNB_OK;
+}
+
+/* ---- all of it ---- */
+
+annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes,
+                             bool sort, uint32_t **indices, uint8_t **values, annb_error *err) {
+  bool done = false;
+  annb_status s = annb_row_check(store, row, err);
+  if (!s) s = take_room(context, row, indices, values, err);
+  if (s) return s;
+  if (row->segment->header.dtype == ANNB_F32)
+    s = annb_segment_deliver(row->segment, row->segment_row, &row->record, genes, sort ? ANNB_ROW_SORTED : ANNB_ROW_CSR, *indices,
+                             (float *)(void *)*values, &context->codec, &done, err);
+  if (s) return annb_name_row(row, s, err);
+  if (done) return ANNB_OK;
+  s = annb_row_decode(context, row, indices, values, err);
+  if (s) return s;
+  annb_row_map(genes, *indices, row->record.nnz);
+  return sort ? sort_row(context, row, *indices, *values, err) : ANNB_OK;
 }
 
 /* ---- values ---- */

@@ -19,6 +19,7 @@ typedef struct annb_part_columns annb_part_columns;
 
 typedef _Atomic(annb_segment *) annb_segment_slot;
 typedef _Atomic(annb_part_columns *) annb_columns_slot;
+typedef _Atomic(annb_gene_table *) annb_gene_order_slot;
 typedef _Atomic(char *) annb_path_slot;
 
 struct annb_store {
@@ -32,6 +33,7 @@ struct annb_store {
   annb_segment_slot *segments; /* by row of the segment table */
   annb_columns_slot *columns;  /* by part */
   annb_path_slot *paths;       /* by object: of sidecars and restore files */
+  annb_gene_order_slot *gene_orders; /* by object */
 };
 
 /* One per thread. Slots of `scratch`: see rows.c. */
@@ -49,26 +51,44 @@ annb_status annb_check_object(const annb_fmt_object *object, const annb_map *map
 
 /* ---- columns.c ---- */
 
+/* A flat-arrays object of the manifest, found to be the one it means. */
+annb_status annb_open_arrays(const annb_store *store, uint32_t object, annb_arrays **out, annb_error *err);
+
 void annb_part_columns_close(annb_part_columns *columns); /* NULL is allowed */
 
+/* ---- gene_order.c ---- */
+
+/* From the stored ids of a matrix in a part to its columns, n_cols of them; NULL when they are the same. Read on first use. */
+annb_status annb_get_gene_order(const annb_store *store, const annb_fmt_part_matrix *pm, const annb_gene_table **out, annb_error *err);
+void annb_gene_order_close(annb_gene_table *table); /* NULL is allowed */
+
 /* ---- locate.c: from store rows to records ---- */
+
+/* The part's row in the part-matrix table, or NULL. */
+const annb_fmt_part_matrix *annb_find_part_matrix(const annb_store *store, uint32_t part, uint32_t matrix);
 
 /* Remembers the segment of the last row, so that rows near each other cost no search. */
 typedef struct annb_locator {
   const annb_store *store;
   uint32_t matrix;
-  uint64_t first, end;   /* store rows that `segment` covers */
-  annb_segment *segment; /* NULL: a part without the matrix, all zero */
+  bool original, stored;  /* which ids are wanted of the rows; neither: rows are only counted */
+  bool order_known;       /* stored: `order` is that of the rows so far */
+  uint32_t order;
+  uint64_t first, end;    /* store rows that `segment` covers */
+  annb_segment *segment;  /* NULL: a part without the matrix, all zero */
+  const annb_gene_table *genes;
 } annb_locator;
 
 typedef struct annb_located {
   annb_segment *segment; /* NULL: no elements */
+  const annb_gene_table *genes; /* from stored ids to those to deliver; NULL: they are the same */
   uint64_t store_row, segment_row;
   annb_record_ref record;
 } annb_located;
 
-/* Start; ANNB_ERANGE when there is no such matrix. */
-annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, uint32_t matrix, annb_error *err);
+/* Start; `options` say which ids are wanted, NULL: the rows are only counted. ANNB_ERANGE when there is no such matrix. */
+annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
+                               annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
 /* After a failure of store/ about a segment's row: the same error, naming the store row too. */
@@ -76,12 +96,16 @@ annb_status annb_name_row(const annb_located *row, annb_status status, annb_erro
 
 /* ---- rows.c: one row ---- */
 
-/* Check and decode. `indices` and `values` have room for nnz + ANNB_DECODE_SLACK elements; those that are NULL are taken from the context's
- * scratch and set. */
-annb_status annb_row_decode(const annb_store *store, annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values,
-                            annb_error *err);
-/* Ascending indices, stable, in place. */
-annb_status annb_row_sort(annb_context *context, const annb_located *row, uint32_t *indices, uint8_t *values, annb_error *err);
+/* The record's check, unless the store is read without. */
+annb_status annb_row_check(const annb_store *store, const annb_located *row, annb_error *err);
+/* Decode to stored ids. `indices` and `values` have room for nnz + ANNB_DECODE_SLACK elements; those that are NULL are taken from the
+ * context's scratch and set. */
+annb_status annb_row_decode(annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values, annb_error *err);
+/* Stored ids to those of the table; NULL: they stay. */
+void annb_row_map(const annb_gene_table *genes, uint32_t *indices, uint32_t n);
+/* Check and decode to ids of `genes` (NULL: stored ids), ascending with `sort`, stable. Float32 `values` that are given must be aligned. */
+annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes,
+                             bool sort, uint32_t **indices, uint8_t **values, annb_error *err);
 /* Values to `dtype`. ANNB_ELOSSY names file, row, column and value. */
 annb_status annb_row_convert(const annb_located *row, const uint32_t *indices, const uint8_t *values, annb_dtype dtype, bool allow_lossy,
                              void *out, annb_error *err);

@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
-# Install the packages that are missing: deps.sh GROUP… with the groups build, test, valgrind.
+# Install the packages that are missing: deps.sh GROUP… with the groups build, test, bench, valgrind, aarch64.
 # Says nothing when nothing is missing. Debian and Ubuntu; elsewhere it names the packages and fails when a library is not found.
 set -eu
 
 build=(gcc libc6-dev make pkg-config libhdf5-dev liblz4-dev libxxhash-dev nettle-dev libjansson-dev)
-test=(binutils check g++ python3 python3-venv)
+test=(binutils check g++ libsimde-dev python3 python3-venv)
+bench=(libzstd-dev libblosc-dev liblz4-dev)
 valgrind=(valgrind)
+aarch64=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user)
 
 wanted=()
 for group in "$@"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
+    bench) wanted+=("${bench[@]}") ;;
     valgrind) wanted+=("${valgrind[@]}") ;;
-    *) echo "deps.sh: unknown group '$group' (build, test, valgrind)" >&2; exit 2 ;;
+    aarch64) wanted+=("${aarch64[@]}") ;;
+    *) echo "deps.sh: unknown group '$group' (build, test, bench, valgrind, aarch64)" >&2; exit 2 ;;
   esac
 done
 
@@ -30,8 +34,14 @@ elsewhere() {
       libhdf5-dev) pkg-config --exists hdf5 2>/dev/null || pkg-config --exists hdf5-serial 2>/dev/null || missing+=("HDF5 (hdf5)") ;;
       liblz4-dev) pkg-config --exists liblz4 2>/dev/null || missing+=("LZ4 (liblz4)") ;;
       libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null || missing+=("xxHash (libxxhash)") ;;
+      libzstd-dev) pkg-config --exists libzstd 2>/dev/null || missing+=("Zstandard (libzstd)") ;;
+      libblosc-dev) echo '#include <blosc.h>' | "${CC:-cc}" -E - >/dev/null 2>&1 || missing+=("C-Blosc 1 (libblosc)") ;;
       nettle-dev) pkg-config --exists nettle 2>/dev/null || missing+=("Nettle (nettle)") ;;
       libjansson-dev) pkg-config --exists jansson 2>/dev/null || missing+=("Jansson (jansson)") ;;
+      libsimde-dev) echo '#include <simde/x86/avx512.h>' | "${CC:-cc}" -fsyntax-only -xc - 2>/dev/null || missing+=("SIMDe's headers (simde)") ;;
+      gcc-aarch64-linux-gnu) command -v "${AARCH64_CC:-aarch64-linux-gnu-gcc}" >/dev/null || missing+=("a C cross compiler for aarch64 (aarch64-linux-gnu-gcc)") ;;
+      libc6-dev-arm64-cross) ;;
+      qemu-user) command -v "${QEMU_AARCH64:-qemu-aarch64}" >/dev/null || missing+=("QEMU's user mode (qemu-aarch64)") ;;
       check) pkg-config --exists check 2>/dev/null || missing+=("Check (check)") ;;
     esac
   done

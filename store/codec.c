@@ -9,6 +9,8 @@ enum { SCRATCH_ALIGN = 64, SLOT_CANDIDATE = 3, FIXED = 2 /* bytes of a plain rec
 static const annb_codec codecs_table[] = {
     {ANNB_CODEC_PLAIN, "plain", annb_plain_encode, annb_plain_decode},
     {ANNB_CODEC_LZ4, "lz4", annb_lz4_encode, annb_lz4_decode},
+    {ANNB_CODEC_COUNT, "count", annb_count_encode, annb_count_decode},
+    {ANNB_CODEC_DICT, "dict", annb_dict_encode, annb_dict_decode},
 };
 
 const annb_codec *annb_codecs(size_t *n) {
@@ -60,11 +62,22 @@ size_t annb_record_bound(const annb_row_shape *shape) {
   return shape->nnz ? FIXED + (size_t)shape->nnz * (width_for(shape->n_cols) + annb_dtype_size(shape->dtype)) : 0;
 }
 
+/* Encode with one of the Rice coders if that is good enough at once: others cost time and would seldom win. */
+static size_t encode_rice(const annb_row_shape *shape, uint64_t codecs, const uint32_t *indices, const uint8_t *values, uint8_t *out,
+                          size_t capacity, annb_scratch *scratch) {
+  size_t enough = 2 * (size_t)shape->nnz < capacity ? 2 * (size_t)shape->nnz : capacity, length = 0;
+  if (codecs >> ANNB_CODEC_COUNT & 1) length = annb_count_encode(shape, indices, values, out, enough, scratch);
+  if (length == 0 && (codecs >> ANNB_CODEC_DICT & 1)) length = annb_dict_encode(shape, indices, values, out, enough, scratch);
+  return length;
+}
+
 size_t annb_record_encode(const annb_row_shape *shape, uint64_t codecs, const uint32_t *indices, const uint8_t *values, uint8_t *out,
                           annb_scratch *scratch) {
   if (shape->nnz == 0) return 0;
   size_t best = FIXED + (size_t)shape->nnz * (annb_index_bytes(shape, indices) + annb_dtype_size(shape->dtype)), n;
   uint8_t *spare = NULL, *winner = NULL; /* no winner: plain, encoded only when nothing beats it */
+  size_t quick = encode_rice(shape, codecs, indices, values, out, best - 1, scratch);
+  if (quick) return quick;
   const annb_codec *table = annb_codecs(&n);
   for (size_t i = 0; i < n; i++) {
     if (table[i].id == ANNB_CODEC_PLAIN || !(codecs >> table[i].id & 1)) continue;

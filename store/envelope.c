@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const char *const magics[] = {ANNB_MAGIC_SEGMENT, ANNB_MAGIC_ARRAYS, ANNB_MAGIC_MANIFEST};
+static const uint64_t known_incompat[] = {ANNB_INCOMPAT_GENE_ORDER, 0, 0};
 static const char *const names[] = {"segment", "flat-arrays file", "manifest"};
 
 #define CORRUPT(...) annb_fail(err, ANNB_ECORRUPT, path, __VA_ARGS__)
@@ -24,7 +25,8 @@ static annb_status parse_header(const uint8_t *data, uint64_t size, annb_file_ki
   }
   if (check != h->check) return CORRUPT("header check does not match");
   if (h->header_size != sizeof *h) return CORRUPT("header says it has %u bytes, not %zu", h->header_size, sizeof *h);
-  if (h->incompat) return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses features (mask %#llx) that this release cannot read: use a newer annblock", (unsigned long long)h->incompat);
+  uint64_t unknown = h->incompat & ~known_incompat[kind];
+  if (unknown) return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses features (mask %#llx) that this release cannot read: use a newer annblock", (unsigned long long)unknown);
   return ANNB_OK;
 }
 

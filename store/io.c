@@ -16,14 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MKDIR_TRIES = 64 };
+enum { MKDIR_TRIES = 64, LOCK_TRIES = 64 };
 
-static int open_retry(const char *path, int flags) {
+static int open_mode(const char *path, int flags, mode_t mode) {
   int fd;
-  do fd = open(path, flags | O_CLOEXEC, 0666);
+  do fd = open(path, flags | O_CLOEXEC, mode);
   while (fd < 0 && errno == EINTR);
   return fd;
 }
+
+static int open_retry(const char *path, int flags) { return open_mode(path, flags, 0666); }
 
 annb_status annb_io_map(const char *path, annb_map *out, annb_error *err) {
   static const uint8_t nothing[1] = {0};
@@ -94,6 +96,16 @@ void annb_io_unlink(const char *path) { (void)unlink(path); }
 annb_status annb_io_create(const char *path, int *fd, annb_error *err) {
   *fd = open_retry(path, O_RDWR | O_CREAT | O_EXCL);
   return *fd < 0 ? annb_fail_errno(err, path, "create") : ANNB_OK;
+}
+
+annb_status annb_io_create_read_only(const char *path, int *fd, annb_error *err) {
+  *fd = open_mode(path, O_RDWR | O_CREAT | O_EXCL, 0444);
+  return *fd < 0 ? annb_fail_errno(err, path, "create") : ANNB_OK;
+}
+
+void annb_io_make_read_only(int fd) {
+  struct stat st;
+  if (!fstat(fd, &st)) (void)!fchmod(fd, st.st_mode & 0444);
 }
 
 annb_status annb_io_open(const char *path, int *fd, annb_error *err) {
@@ -173,13 +185,17 @@ annb_status annb_io_publish(const char *from, const char *to, annb_error *err) {
   return annb_fail_errno(err, to, "publish the file");
 }
 
+static bool lock_file(int fd, int how) {
+  int r;
+  do r = flock(fd, how);
+  while (r && errno == EINTR);
+  return r == 0;
+}
+
 annb_status annb_io_lock_dir(const char *path, int *fd, annb_error *err) {
   *fd = open_retry(path, O_RDONLY | O_DIRECTORY);
   if (*fd < 0) return annb_fail_errno(err, path, "open");
-  int r;
-  do r = flock(*fd, LOCK_EX);
-  while (r && errno == EINTR);
-  if (r) {
+  if (!lock_file(*fd, LOCK_EX)) {
     close(*fd);
     *fd = -1;
   }
@@ -188,6 +204,32 @@ annb_status annb_io_lock_dir(const char *path, int *fd, annb_error *err) {
 
 void annb_io_unlock(int fd) {
   if (fd >= 0) close(fd);
+}
+
+static bool is_at(int fd, const char *path) {
+  struct stat x, y;
+  return !fstat(fd, &x) && !lstat(path, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+annb_status annb_io_create_locked(const char *path, int *fd, bool *locked, annb_error *err) {
+  for (int i = 0; i < LOCK_TRIES; i++) {
+    annb_status s = annb_io_create(path, fd, err);
+    if (s) return s;
+    *locked = lock_file(*fd, LOCK_EX);
+    if (!*locked || is_at(*fd, path)) return ANNB_OK;
+    close(*fd); /* before the lock was there another process took the file for a leftover and removed it */
+  }
+  *fd = -1;
+  return annb_fail(err, ANNB_ECONFLICT, path, "is removed by other writers all the time: try again");
+}
+
+annb_lock_state annb_io_try_lock(const char *path, int *fd) {
+  *fd = open_retry(path, O_RDWR | O_NOFOLLOW); /* network filesystems lock only what is open for writing */
+  if (*fd < 0) return errno == ENOENT ? ANNB_LOCK_ABSENT : ANNB_LOCK_REFUSED;
+  if (lock_file(*fd, LOCK_EX | LOCK_NB) && is_at(*fd, path)) return ANNB_LOCK_TAKEN;
+  close(*fd);
+  *fd = -1;
+  return ANNB_LOCK_REFUSED;
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }

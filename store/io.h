@@ -25,6 +25,8 @@ void annb_io_rmdir(const char *path);  /* only when empty; failures are ignored:
 void annb_io_unlink(const char *path); /* likewise */
 
 annb_status annb_io_create(const char *path, int *fd, annb_error *err); /* O_CREAT | O_EXCL, read and write */
+annb_status annb_io_create_read_only(const char *path, int *fd, annb_error *err); /* the same for this descriptor; nobody may write it later */
+void annb_io_make_read_only(int fd); /* failures are ignored: some filesystems have no such bits */
 annb_status annb_io_open(const char *path, int *fd, annb_error *err);   /* read-only */
 annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err); /* a nameless temporary file in `dir` */
 annb_status annb_io_write(int fd, const char *path, const void *data, size_t size, annb_error *err);
@@ -41,6 +43,13 @@ annb_status annb_io_publish(const char *from, const char *to, annb_error *err);
 /* Advisory lock on a directory until annb_io_unlock; *fd = -1 where locks are missing, which is no error. */
 annb_status annb_io_lock_dir(const char *path, int *fd, annb_error *err);
 void annb_io_unlock(int fd);
+
+/* Create the file `path` and hold an advisory lock on it until annb_io_unlock. *locked = false where locks are missing: the file is
+ * there without one. system_errno ENOENT: its directory is gone. */
+annb_status annb_io_create_locked(const char *path, int *fd, bool *locked, annb_error *err);
+/* Lock the file that has the name `path` now, without waiting. REFUSED: somebody holds it, or it cannot be locked. */
+typedef enum annb_lock_state { ANNB_LOCK_TAKEN, ANNB_LOCK_ABSENT, ANNB_LOCK_REFUSED } annb_lock_state;
+annb_lock_state annb_io_try_lock(const char *path, int *fd);
 
 /* Names in a directory without "." and "..", sorted bytewise. Free with annb_io_free_names. */
 annb_status annb_io_list(const char *path, char ***names, size_t *n, annb_error *err);

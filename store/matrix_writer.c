@@ -12,7 +12,8 @@
 
 #define SEGMENT_BYTES (UINT64_C(2) << 30)
 
-enum { BLOCK_BYTES = 256 << 10, MAX_BLOCK_ROWS = 65536, DEFAULT_BLOCK_ROWS = 256 };
+/* Counts take about 5 bits an element; a block is then 180 to 360 KiB, so that its padding is below 2 %. */
+enum { ELEMENT_BITS = 5, BLOCK_BYTES = 360 << 10, MAX_BLOCK_ROWS = 65536, DEFAULT_BLOCK_ROWS = 256 };
 
 /* A finished segment that waits under tmp/: it joins the store when the whole matrix does. */
 typedef struct finished {
@@ -26,6 +27,9 @@ struct annb_matrix_writer {
   uint64_t segment_bytes;
   annb_segment_writer *segment; /* open, or NULL */
   const char *path;             /* its file */
+  uint32_t *to_stored;          /* column → stored id, or NULL */
+  uint8_t gene_order[ANNB_SHA256_SIZE];
+  uint32_t source_order;        /* object or ANNB_NONE */
   uint64_t open_bound;          /* bytes that its rows short of a block can take at most */
   uint64_t n_rows, nnz;         /* of the finished ones */
   finished *finished;
@@ -33,13 +37,13 @@ struct annb_matrix_writer {
   bool failed;
 };
 
-uint32_t annb_matrix_block_rows(annb_dtype dtype, uint64_t rows, uint64_t nnz) {
+uint32_t annb_matrix_block_rows(uint64_t rows, uint64_t nnz) {
   if (rows == 0 || nnz == 0) return DEFAULT_BLOCK_ROWS;
-  uint64_t per_element = annb_dtype_size(dtype) <= 4 ? 2 : 3, bytes, most;
-  if (!annb_mul(rows, BLOCK_BYTES, &most)) most = UINT64_MAX;
+  uint64_t bits, most;
+  if (!annb_mul(rows, 8 * BLOCK_BYTES, &most)) most = UINT64_MAX;
   uint32_t block_rows = 1;
-  /* block_rows · nnz · per_element / rows bytes in a block */
-  while (block_rows < MAX_BLOCK_ROWS && annb_mul(nnz, 2 * per_element * block_rows, &bytes) && bytes <= most) block_rows *= 2;
+  /* block_rows · nnz · ELEMENT_BITS / rows bits in a block */
+  while (block_rows < MAX_BLOCK_ROWS && annb_mul(nnz, UINT64_C(2) * ELEMENT_BITS * block_rows, &bits) && bits <= most) block_rows *= 2;
   return block_rows;
 }
 
@@ -54,8 +58,11 @@ static annb_status open_segment(annb_matrix_writer *w, annb_error *err) {
                                 .dtype = o->dtype,
                                 .block_rows = o->block_rows,
                                 .n_threads = o->n_threads,
-                                .codecs = o->codecs ? o->codecs : ANNB_KNOWN_CODECS};
+                                .codecs = o->codecs ? o->codecs : ANNB_KNOWN_CODECS,
+                                .sort = o->sort,
+                                .to_stored = w->to_stored};
   memcpy(params.tag, o->tag, sizeof params.tag);
+  memcpy(params.gene_order, w->gene_order, sizeof params.gene_order);
   w->open_bound = 0;
   annb_status s = annb_txn_temp_path(w->txn, &w->path, err);
   return s ? s : annb_segment_writer_open(w->path, annb_txn_tmp_dir(w->txn), &params, &w->segment, err);
@@ -109,7 +116,33 @@ static annb_status check_options(const annb_matrix_writer_options *o, annb_error
   if (!annb_dtype_size(o->dtype)) return annb_fail(err, ANNB_EINVAL, NULL, "value type %d is not known", (int)o->dtype);
   if (o->form != ANNB_CSR && o->form != ANNB_CSC && o->form != ANNB_DENSE)
     return annb_fail(err, ANNB_EINVAL, NULL, "form %d of a matrix is not known", (int)o->form);
+  if (o->n_cols > ANNB_MAX_COLS) return annb_fail(err, ANNB_EINVAL, NULL, "%llu columns are more than the format allows", (unsigned long long)o->n_cols);
   return ANNB_OK;
+}
+
+static annb_status check_arrays(annb_txn *txn, uint32_t object, const char *what, annb_error *err) {
+  const annb_manifest *m = annb_txn_manifest(txn);
+  if (object < m->n_objects && m->objects[object].kind == ANNB_OBJECT_ARRAYS) return ANNB_OK;
+  return annb_fail(err, ANNB_EINVAL, NULL, "a matrix names object %u for its %s, which does not exist or is not of flat arrays", object, what);
+}
+
+/* The permutation turned round. */
+static annb_status take_gene_order(annb_matrix_writer *w, annb_error *err) {
+  const annb_matrix_writer_options *o = &w->options;
+  if (!o->gene_order) return ANNB_OK;
+  annb_status s = check_arrays(w->txn, o->gene_order_object, "order of genes", err);
+  if (s) return s;
+  w->to_stored = malloc((o->n_cols + 1) * sizeof *w->to_stored);
+  if (!w->to_stored) return annb_fail_memory(err);
+  memset(w->to_stored, 0xFF, o->n_cols * sizeof *w->to_stored);
+  for (uint64_t i = 0; i < o->n_cols; i++) {
+    uint32_t column = o->gene_order[i];
+    if (column >= o->n_cols || w->to_stored[column] != UINT32_MAX)
+      return annb_fail(err, ANNB_EINVAL, NULL, "the order of genes is no permutation: place %llu has column %u", (unsigned long long)i, column);
+    w->to_stored[column] = (uint32_t)i;
+  }
+  w->options.gene_order = w->to_stored; /* not the caller's any more */
+  return annb_txn_object_sha256(w->txn, o->gene_order_object, w->gene_order, err);
 }
 
 annb_status annb_matrix_writer_open(annb_txn *txn, const annb_matrix_writer_options *options, annb_matrix_writer **out, annb_error *err) {
@@ -120,8 +153,10 @@ annb_status annb_matrix_writer_open(annb_txn *txn, const annb_matrix_writer_opti
   w->txn = txn;
   w->options = *options;
   w->segment_bytes = SEGMENT_BYTES;
-  if (!w->options.block_rows) w->options.block_rows = annb_matrix_block_rows(options->dtype, options->expected_rows, options->expected_nnz);
-  s = open_segment(w, err); /* a matrix without rows has one too */
+  w->source_order = ANNB_NONE;
+  if (!w->options.block_rows) w->options.block_rows = annb_matrix_block_rows(options->expected_rows, options->expected_nnz);
+  s = take_gene_order(w, err);
+  if (!s) s = open_segment(w, err); /* a matrix without rows has one too */
   if (s) annb_matrix_writer_abort(w);
   else *out = w;
   return s;
@@ -155,6 +190,12 @@ annb_status annb_matrix_writer_append(annb_matrix_writer *writer, uint64_t n_row
   return s;
 }
 
+annb_status annb_matrix_writer_set_source_order(annb_matrix_writer *writer, uint32_t object, annb_error *err) {
+  annb_status s = check_arrays(writer->txn, object, "source's order", err);
+  if (!s) writer->source_order = object;
+  return s;
+}
+
 static annb_status check_place(const annb_matrix_writer *w, uint32_t part, uint32_t matrix, annb_error *err) {
   const annb_manifest *m = annb_txn_manifest(w->txn);
   if (part >= m->n_parts || matrix >= m->n_matrices)
@@ -176,7 +217,10 @@ static annb_status attach(annb_matrix_writer *w, uint32_t matrix, annb_error *er
   annb_manifest *m = annb_txn_manifest(w->txn);
   annb_fmt_part_matrix row = {.nnz = w->nnz, .n_cols = w->options.n_cols, .matrix = matrix, .first_segment = m->n_segments};
   row.n_segments = w->n_finished;
-  row.gene_order = row.source_order = row.flat = ANNB_NONE;
+  row.gene_order = w->to_stored ? w->options.gene_order_object : ANNB_NONE;
+  row.source_order = w->source_order;
+  row.flat = ANNB_NONE;
+  if (w->source_order != ANNB_NONE) m->export_mask |= ANNB_EXPORT_SOURCE_ORDER;
   row.dtype = (uint8_t)w->options.dtype;
   row.form = (uint8_t)w->options.form;
   annb_status s = ANNB_OK;
@@ -203,5 +247,6 @@ void annb_matrix_writer_abort(annb_matrix_writer *writer) {
   if (!writer) return;
   annb_segment_writer_abort(writer->segment);
   free(writer->finished);
+  free(writer->to_stored);
   free(writer);
 }

@@ -5,8 +5,8 @@
 #include <annblock/store.h>
 
 /* Rows in a block for a matrix of `nnz` elements in `rows` rows: the largest power of two, 1 … 65536, whose block is estimated at no more
- * than 256 KiB; 256 when either is 0 (unknown). */
-uint32_t annb_matrix_block_rows(annb_dtype dtype, uint64_t rows, uint64_t nnz);
+ * than 360 KiB (at least half of it then); 256 when either is 0 (unknown). */
+uint32_t annb_matrix_block_rows(uint64_t rows, uint64_t nnz);
 
 /* Close segments at the first block boundary past `bytes` instead of 2 GiB. Before the first row. */
 void annb_matrix_writer_set_segment_bytes(annb_matrix_writer *writer, uint64_t bytes);

@@ -12,7 +12,7 @@ annb_status annb_ofile_create(const char *path, annb_ofile *out, annb_error *err
   memset(out, 0, sizeof *out);
   out->path = strdup(path);
   out->buffer = malloc(BUFFER);
-  annb_status s = out->path && out->buffer ? annb_io_create(path, &out->fd, err) : annb_fail_memory(err);
+  annb_status s = out->path && out->buffer ? annb_io_create_read_only(path, &out->fd, err) : annb_fail_memory(err);
   if (s) {
     free(out->path);
     free(out->buffer);

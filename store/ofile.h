@@ -1,4 +1,4 @@
-/* A new file written front to back, buffered, with SHA-256 of everything that goes in. */
+/* A new file written front to back and never again (mode 0444), buffered, with SHA-256 of everything that goes in. */
 #ifndef ANNB_STORE_OFILE_H
 #define ANNB_STORE_OFILE_H
 

@@ -14,7 +14,7 @@ enum { KNOWN_SECTIONS = 1 << ANNB_SEC_BLOCKS | 1 << ANNB_SEC_INDEX | 1 << ANNB_S
 
 /* ---- opening ---- */
 
-static annb_status check_header(const annb_fmt_segment_header *h, const char *path, annb_error *err) {
+static annb_status check_header(const annb_fmt_segment_header *h, uint64_t incompat, const char *path, annb_error *err) {
   if (!annb_dtype_size((annb_dtype)h->dtype)) return CORRUPT("header has an unknown value type (%u)", h->dtype);
   if (h->n_cols > ANNB_MAX_COLS || h->row_base > ANNB_MAX_ROWS)
     return CORRUPT("header states %llu columns and first row %llu, past the limits", ROW(h->n_cols), ROW(h->row_base));
@@ -23,8 +23,9 @@ static annb_status check_header(const annb_fmt_segment_header *h, const char *pa
   if (h->codecs & ~ANNB_KNOWN_CODECS)
     return annb_fail(err, ANNB_EUNSUPPORTED, path, "uses record codecs (mask %#llx) that this release cannot read: use a newer annblock",
                      ROW(h->codecs & ~ANNB_KNOWN_CODECS));
-  if (!annb_all_zero(h->zero0, sizeof h->zero0) || !annb_all_zero(h->gene_order, sizeof h->gene_order))
-    return CORRUPT("header has a field that must be zero");
+  if (!annb_all_zero(h->zero0, sizeof h->zero0)) return CORRUPT("header has a field that must be zero");
+  if (annb_all_zero(h->gene_order, sizeof h->gene_order) == ((incompat & ANNB_INCOMPAT_GENE_ORDER) != 0))
+    return CORRUPT("header names a gene order without the feature bit for it, or the other way round");
   return ANNB_OK;
 }
 
@@ -68,7 +69,7 @@ static annb_status read_all(annb_segment *g, annb_error *err) {
   if (s) return s;
   memcpy(&g->header, g->envelope.header.kind, sizeof g->header);
   g->salt = g->envelope.header.check;
-  s = check_header(&g->header, g->path, err);
+  s = check_header(&g->header, g->envelope.header.incompat, g->path, err);
   if (!s) s = read_sections(g, err);
   if (s) return s;
   g->checked = calloc(g->n_pages / 64 + 1, sizeof *g->checked); /* the pages are in the file, so this is small */
@@ -165,12 +166,33 @@ annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const 
   return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row, "record of row %llu does not match its check", ROW(row));
 }
 
+static annb_status check_codec(const annb_segment *segment, uint64_t row, const annb_record_ref *record, annb_error *err) {
+  if (!record->length || (record->data[0] < 64 && segment->header.codecs >> record->data[0] & 1)) return ANNB_OK;
+  return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row, "record of row %llu has codec %u, which the header does not list",
+                       ROW(row), record->data[0]);
+}
+
+static annb_status undecodable(const annb_segment *segment, uint64_t row, annb_error *err) {
+  return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row, "record of row %llu cannot be decoded", ROW(row));
+}
+
 annb_status annb_segment_decode(const annb_segment *segment, uint64_t row, const annb_record_ref *record, uint32_t *indices,
                                 uint8_t *values, annb_scratch *scratch, annb_error *err) {
   annb_row_shape shape = {segment->header.n_cols, record->nnz, (annb_dtype)segment->header.dtype};
-  if (record->length && (record->data[0] >= 64 || !(segment->header.codecs >> record->data[0] & 1)))
-    return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row, "record of row %llu has codec %u, which the header does not list",
-                         ROW(row), record->data[0]);
-  if (annb_record_decode(&shape, record->data, record->length, indices, values, scratch)) return ANNB_OK;
-  return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row, "record of row %llu cannot be decoded", ROW(row));
+  annb_status s = check_codec(segment, row, record, err);
+  if (s) return s;
+  return annb_record_decode(&shape, record->data, record->length, indices, values, scratch) ? ANNB_OK : undecodable(segment, row, err);
+}
+
+annb_status annb_segment_deliver(const annb_segment *segment, uint64_t row, const annb_record_ref *record, const annb_gene_table *table,
+                                 annb_row_form as, uint32_t *indices, float *values, annb_scratch *scratch, bool *done, annb_error *err) {
+  annb_row_shape shape = {segment->header.n_cols, record->nnz, (annb_dtype)segment->header.dtype};
+  annb_delivery d = ANNB_DELIVERY_OTHER;
+  annb_status s = check_codec(segment, row, record, err);
+  if (s) return s;
+  if (as == ANNB_ROW_CSR) d = annb_deliver_csr(&shape, record->data, record->length, table, indices, values, scratch);
+  else if (as == ANNB_ROW_SORTED) d = annb_deliver_sorted(&shape, record->data, record->length, table, indices, values, scratch);
+  else d = annb_deliver_dense(&shape, record->data, record->length, table, values, scratch);
+  *done = d == ANNB_DELIVERY_DONE;
+  return d == ANNB_DELIVERY_CORRUPT ? undecodable(segment, row, err) : ANNB_OK;
 }

@@ -3,6 +3,7 @@
 #define ANNB_STORE_SEGMENT_H
 
 #include "codec.h"
+#include "deliver.h"
 #include "envelope.h"
 #include "io.h"
 
@@ -45,6 +46,11 @@ annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const 
 /* Decode; indices and values have room for nnz + ANNB_DECODE_SLACK elements. ANNB_ECORRUPT names file and row. */
 annb_status annb_segment_decode(const annb_segment *segment, uint64_t row, const annb_record_ref *record, uint32_t *indices, uint8_t *values,
                                 annb_scratch *scratch, annb_error *err);
+/* The same for float32 rows, straight to what readers want: ids through `table` (of n_cols ids; NULL: stored ids). *done is false when the
+ * row is not for this way: then decode. Room as above; dense: `values` is a row of the table's n_out (without a table: n_cols) values. */
+typedef enum annb_row_form { ANNB_ROW_CSR, ANNB_ROW_SORTED, ANNB_ROW_DENSE } annb_row_form;
+annb_status annb_segment_deliver(const annb_segment *segment, uint64_t row, const annb_record_ref *record, const annb_gene_table *table,
+                                 annb_row_form as, uint32_t *indices, float *values, annb_scratch *scratch, bool *done, annb_error *err);
 /* Check everything of the file (every page, record, padding, sum); findings as errors through `report`, which returns false to stop. */
 typedef bool (*annb_report_fn)(void *user, const annb_error *finding);
 void annb_segment_verify(annb_segment *segment, annb_report_fn report, void *user);
@@ -59,7 +65,10 @@ typedef struct annb_segment_params {
   uint32_t block_rows;
   uint32_t n_threads;
   uint64_t codecs; /* allowed */
+  bool sort;       /* rows by stored id, stably */
+  const uint32_t *to_stored; /* column → stored id, a permutation that outlives the writer; NULL = none */
   uint8_t tag[16];
+  uint8_t gene_order[ANNB_SHA256_SIZE]; /* of the object with the permutation; zero without one */
 } annb_segment_params;
 
 typedef struct annb_segment_result {

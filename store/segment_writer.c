@@ -6,6 +6,7 @@
 #include "cursor.h"
 #include "error.h"
 #include "parallel.h"
+#include "row_sort.h"
 
 #include <annblock/annblock.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ struct annb_segment_writer {
   uint32_t n_blocks[2];
   int current; /* the wave that is encoded next */
   annb_scratch *scratch;
+  annb_row_sorter *sorters;
   rows rows;
   bool failed;
   annb_status write_status; /* of the write inside a wave */
@@ -101,9 +103,11 @@ static void release(annb_segment_writer *w) {
       free(w->waves[k][i].entries);
     }
   for (uint32_t i = 0; w->scratch && i < w->n_threads; i++) annb_scratch_free(&w->scratch[i]);
+  for (uint32_t i = 0; w->sorters && i < w->n_threads; i++) annb_row_sorter_free(&w->sorters[i]);
   free(w->waves[0]);
   free(w->waves[1]);
   free(w->scratch);
+  free(w->sorters);
   free(w->pending.indptr);
   free(w->pending.indices);
   free(w->pending.values);
@@ -126,7 +130,10 @@ static void make_header(annb_segment_writer *w) {
   annb_fmt_segment_header h = {.n_cols = p->n_cols, .row_base = p->row_base, .block_rows = p->block_rows, .dtype = (uint8_t)p->dtype};
   h.codecs = (p->codecs & ANNB_KNOWN_CODECS) | UINT64_C(1) << ANNB_CODEC_PLAIN;
   memcpy(h.tag, p->tag, sizeof h.tag);
+  if (p->to_stored) memcpy(h.gene_order, p->gene_order, sizeof h.gene_order);
   annb_header_init(&w->header, ANNB_FILE_SEGMENT, &h, sizeof h);
+  if (p->to_stored) w->header.incompat |= ANNB_INCOMPAT_GENE_ORDER;
+  if (p->sort) w->header.export_mask |= ANNB_EXPORT_SORTED;
   annb_header_seal(&w->header);
 }
 
@@ -135,7 +142,8 @@ static annb_status start(annb_segment_writer *w, const char *path, const char *s
   w->waves[0] = calloc(w->n_threads, sizeof *w->waves[0]);
   w->waves[1] = calloc(w->n_threads, sizeof *w->waves[1]);
   w->scratch = calloc(w->n_threads, sizeof *w->scratch);
-  if (!w->spool_dir || !w->waves[0] || !w->waves[1] || !w->scratch) return annb_fail_memory(err);
+  w->sorters = calloc(w->n_threads, sizeof *w->sorters);
+  if (!w->spool_dir || !w->waves[0] || !w->waves[1] || !w->scratch || !w->sorters) return annb_fail_memory(err);
   annb_status s = annb_ofile_create(path, &w->file, err);
   if (!s) s = annb_io_anonymous(spool_dir, &w->spool, err);
   if (!s) s = annb_ofile_write(&w->file, &w->header, sizeof w->header, err);
@@ -175,14 +183,15 @@ static uint32_t row_of(const annb_segment_writer *w, uint64_t i, const uint32_t 
   return (uint32_t)nnz;
 }
 
-static void encode_block(annb_segment_writer *w, block *b, annb_scratch *scratch) {
+static void encode_block(annb_segment_writer *w, block *b, annb_scratch *scratch, annb_row_sorter *sorter) {
+  const annb_row_sort_rule rule = {w->params.to_stored, w->params.sort, w->params.n_cols, w->value_size};
   b->used = 0;
   b->status = block_entries(b, b->n_rows) ? ANNB_OK : ANNB_ENOMEM;
   for (uint64_t i = 0; i < b->n_rows && !b->status; i++) {
     const uint32_t *indices = NULL;
     const uint8_t *values = NULL;
     annb_row_shape shape = {w->params.n_cols, row_of(w, b->first + i, &indices, &values), w->params.dtype};
-    if (!block_room(b, b->used + annb_record_bound(&shape))) {
+    if (!annb_row_arrange(sorter, &rule, shape.nnz, &indices, &values) || !block_room(b, b->used + annb_record_bound(&shape))) {
       b->status = ANNB_ENOMEM;
       return;
     }
@@ -229,7 +238,7 @@ static annb_status write_wave(annb_segment_writer *w, int wave, annb_error *err)
 static void wave_item(void *user, uint32_t worker, size_t item) {
   annb_segment_writer *w = user;
   if (item == 0) w->write_status = write_wave(w, 1 - w->current, w->write_error);
-  else encode_block(w, &w->waves[w->current][item - 1], &w->scratch[worker]);
+  else encode_block(w, &w->waves[w->current][item - 1], &w->scratch[worker], &w->sorters[worker]);
 }
 
 static annb_status account(annb_segment_writer *w, const block *b, annb_error *err) {

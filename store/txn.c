@@ -3,6 +3,7 @@
 #include "cursor.h"
 #include "error.h"
 #include "io.h"
+#include "leftovers.h"
 #include "publish.h"
 
 #include <annblock/annblock.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TRIES = 64, READ_SIZE = 1 << 20, TEMP_NAME = 48 };
+enum { MAX_TRIES = 64, READ_SIZE = 1 << 20 };
 enum { DIR_STORE, DIR_OBJECTS, DIR_MANIFESTS, DIR_TMP, N_DIRS }; /* tmp/ last: it is removed first */
 
 struct annb_txn {
@@ -20,7 +21,8 @@ struct annb_txn {
   annb_txn_mode mode;
   annb_manifest manifest;
   uint64_t unique; /* part of the names of its temporary files */
-  char **temps;    /* every file it may have made under tmp/; the first one says that a transaction is under way */
+  char **temps;    /* every file it may have made under tmp/; the first one, its marker, says that it is under way */
+  int marker;      /* open and locked as long as it lives, or -1 */
   uint32_t n_temps;
   const char **sources; /* one per object: its file under tmp/ */
   bool *linked;         /* one per object: published by this transaction */
@@ -139,11 +141,11 @@ static annb_status set_paths(annb_txn *txn, const char *path, annb_error *err) {
   return ANNB_OK;
 }
 
-/* An empty file under tmp/ as long as the transaction lives, so that another one that gives up leaves the directories alone. When such
- * a one removed them just now they are made again. */
+/* An empty file under tmp/, locked, as long as the transaction lives, so that others leave its files and the directories alone. When
+ * one that gave up removed them just now they are made again. What killed transactions left is removed, where locks tell. */
 static annb_status begin_marker(annb_txn *txn, annb_error *err) {
   const char *marker;
-  int fd = -1;
+  bool locked = false;
   annb_status s = annb_txn_temp_path(txn, &marker, err);
   if (s) return s;
   for (int i = 0; i < MAX_TRIES; i++) {
@@ -151,8 +153,9 @@ static annb_status begin_marker(annb_txn *txn, annb_error *err) {
     s = make_dirs(txn, DIR_STORE, DIR_STORE, err);
     if (s) return s;
     s = make_dirs(txn, DIR_TMP, DIR_TMP, &why);
-    if (!s) s = annb_io_create(marker, &fd, &why);
-    if (!s) return annb_io_close(fd, marker, err);
+    if (!s) s = annb_io_create_locked(marker, &txn->marker, &locked, &why);
+    if (!s && locked) annb_leftovers_remove(txn->dirs[DIR_TMP]);
+    if (!s) return ANNB_OK;
     if (why.system_errno != ENOENT) {
       if (err) *err = why;
       return s;
@@ -161,7 +164,13 @@ static annb_status begin_marker(annb_txn *txn, annb_error *err) {
   return annb_fail(err, ANNB_ECONFLICT, txn->dirs[DIR_STORE], "is made and removed by other writers all the time: try again");
 }
 
+/* The marker last: files without one are taken for leftovers. */
+static void remove_temps(const annb_txn *txn) {
+  for (uint32_t i = txn->n_temps; i-- > 0;) annb_io_unlink(txn->temps[i]);
+}
+
 static void release(annb_txn *txn) {
+  annb_io_unlock(txn->marker);
   for (int i = 0; i < N_DIRS; i++) free(txn->dirs[i]);
   for (uint32_t i = 0; i < txn->n_temps; i++) free(txn->temps[i]);
   free(txn->temps);
@@ -186,7 +195,7 @@ static bool nobody_else(const annb_txn *txn) {
  * none they go, when no other transaction can be about to name them: while `locked`, or when there is no other. */
 static void give_up(annb_txn *txn, bool locked) {
   uint64_t generation;
-  for (uint32_t i = 0; i < txn->n_temps; i++) annb_io_unlink(txn->temps[i]);
+  remove_temps(txn);
   if (newest(txn, &generation, NULL) || generation > 0) return;
   bool alone = nobody_else(txn);
   for (uint32_t i = 0; (locked || alone) && i < txn->n_sources; i++) {
@@ -206,6 +215,7 @@ annb_status annb_txn_begin(const char *path, annb_txn_mode mode, annb_txn **out,
   if (!txn) return annb_fail_memory(err);
   annb_manifest_init(&txn->manifest);
   txn->mode = mode;
+  txn->marker = -1;
   txn->unique = annb_io_unique();
   annb_status s = set_paths(txn, path, err);
   if (!s) s = check_target(txn, err);
@@ -233,11 +243,11 @@ annb_manifest *annb_txn_manifest(annb_txn *txn) { return &txn->manifest; }
 const char *annb_txn_tmp_dir(const annb_txn *txn) { return txn->dirs[DIR_TMP]; }
 
 annb_status annb_txn_temp_path(annb_txn *txn, const char **path, annb_error *err) {
-  char name[TEMP_NAME];
+  char name[ANNB_TEMP_NAME];
   char **temps = realloc(txn->temps, ((size_t)txn->n_temps + 1) * sizeof *temps);
   if (!temps) return annb_fail_memory(err);
   txn->temps = temps;
-  snprintf(name, sizeof name, "%016llx-%u", (unsigned long long)txn->unique, txn->n_temps);
+  annb_temp_name(name, txn->unique, txn->n_temps);
   if (!(temps[txn->n_temps] = annb_io_join(txn->dirs[DIR_TMP], name))) return annb_fail_memory(err);
   *path = temps[txn->n_temps++];
   return ANNB_OK;
@@ -299,6 +309,7 @@ annb_status annb_txn_add_file(annb_txn *txn, const char *temp_path, annb_object_
     return annb_fail(err, ANNB_EINVAL, temp_path, "cannot be added as an object of kind %d: only sidecar and restore files are", (int)kind);
   annb_status s = annb_io_open(temp_path, &fd, err);
   if (s) return s;
+  annb_io_make_read_only(fd);
   s = hash_file(fd, temp_path, &row, err);
   if (!s) s = annb_io_fsync(fd, temp_path, err);
   annb_status closed = annb_io_close(fd, temp_path, s ? NULL : err);
@@ -448,7 +459,7 @@ annb_status annb_txn_commit(annb_txn *txn, uint64_t *generation, annb_error *err
   if (!s) s = publish(txn, err);
   if (!s && generation) *generation = txn->manifest.header.generation;
   if (s) give_up(txn, lock >= 0);
-  for (uint32_t i = 0; !s && i < txn->n_temps; i++) annb_io_unlink(txn->temps[i]);
+  else remove_temps(txn);
   annb_io_unlock(lock);
   release(txn);
   return s;

@@ -16,6 +16,13 @@ static void fail_all(annb_verifier *v, annb_status status) {
   v->stopped = true;
 }
 
+/* The finding names its file itself. */
+static const char *without_path(const annb_error *finding) {
+  size_t n = strlen(finding->path);
+  const char *message = finding->message;
+  return n && !strncmp(message, finding->path, n) && message[n] == ':' && message[n + 1] == ' ' ? message + n + 2 : message;
+}
+
 void annb_verifier_tell(annb_verifier *v, const annb_error *finding) {
   if (v->stopped) return;
   if (finding->status == ANNB_ENOMEM) {
@@ -23,7 +30,8 @@ void annb_verifier_tell(annb_verifier *v, const annb_error *finding) {
     return;
   }
   v->n_findings++;
-  annb_finding f = {finding->status, v->file, finding->row, finding->message};
+  bool known = finding->row != ANNB_NO_ROW && v->first_row != ANNB_NO_ROW;
+  annb_finding f = {finding->status, v->file, finding->row, known ? v->first_row + finding->row : ANNB_NO_ROW, without_path(finding)};
   if (v->finding && !v->finding(v->user, &f)) v->stopped = true;
 }
 
@@ -106,7 +114,7 @@ static void check_top(annb_verifier *v, annb_error *err) {
   for (size_t i = 0; i < n && !v->stopped; i++) {
     bool is_known = false;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) is_known |= !strcmp(names[i], known[k]);
-    if (!is_known) FOUND(v, names[i], ANNB_ENOTSTORE, "%s/%s: is not part of a store: move it elsewhere", v->store, names[i]);
+    if (!is_known) FOUND(v, names[i], ANNB_ENOTSTORE, "is not part of a store: move it elsewhere");
   }
   annb_io_free_names(names, n);
 }
@@ -128,10 +136,10 @@ static uint64_t bytes_of(annb_verifier *v, const listing *l) {
 static void check_chain(annb_verifier *v, const annb_manifest *before, const annb_manifest *m) {
   if (before->header.generation == 0) return;
   if (memcmp(before->header.store_id, m->header.store_id, sizeof m->header.store_id))
-    FOUND(v, v->file, ANNB_ECORRUPT, "%s/%s: belongs to another store: its store id is not that of generation %llu", v->store, v->file,
+    FOUND(v, v->file, ANNB_ECORRUPT, "belongs to another store: its store id is not that of generation %llu",
           ULL(before->header.generation));
   else if (before->header.generation + 1 == m->header.generation && memcmp(before->sha256, m->header.parent, sizeof m->header.parent))
-    FOUND(v, v->file, ANNB_ECORRUPT, "%s/%s: names another parent than generation %llu: its SHA-256 differs", v->store, v->file,
+    FOUND(v, v->file, ANNB_ECORRUPT, "names another parent than generation %llu: its SHA-256 differs",
           ULL(before->header.generation));
 }
 
@@ -158,10 +166,11 @@ static void check_manifests(annb_verifier *v, const listing *l, annb_manifest *l
   uint64_t generation = 0, g;
   for (size_t i = 0; i < l->n && !v->stopped; i++) {
     if (annb_manifest_generation(strchr(l->names[i], '/') + 1, &g)) check_manifest(v, l->names[i], generation = g, last);
-    else FOUND(v, l->names[i], ANNB_ENOTSTORE, "%s/%s: has no name of a manifest: move it elsewhere", v->store, l->names[i]);
+    else FOUND(v, l->names[i], ANNB_ENOTSTORE, "has no name of a manifest: move it elsewhere");
   }
   if (generation == 0 && !v->stopped)
-    FOUND(v, "manifests", ANNB_ENOTSTORE, "%s: has no manifest: it is unfinished, or its manifests were removed", v->store);
+    FOUND(v, "manifests", ANNB_ENOTSTORE,
+          "holds no manifest, so this is not a store yet (or they were removed): packing into it again resumes");
   *newest = generation > 0 && last->header.generation == generation;
 }
 
@@ -212,7 +221,7 @@ static void check_unnamed(annb_verifier *v, const char *name, const annb_fmt_obj
   annb_status s = path ? annb_verifier_hash(v, path, sha256, &size, &err) : annb_fail_memory(&err);
   if (s) annb_verifier_tell(v, &err);
   else if (!v->stopped && memcmp(sha256, stated->sha256, sizeof sha256))
-    FOUND(v, name, ANNB_ECORRUPT, "%s: is damaged: its SHA-256 is not its name (this generation does not use it)", path);
+    FOUND(v, name, ANNB_ECORRUPT, "is damaged: its SHA-256 is not its name (this generation does not use it)");
   free(path);
 }
 
@@ -221,7 +230,7 @@ static void check_rest(annb_verifier *v, const listing *l, const annb_manifest *
   for (size_t i = 0; i < l->n && !v->stopped; i++) {
     annb_fmt_object stated;
     if (!parse_object_name(strchr(l->names[i], '/') + 1, &stated))
-      FOUND(v, l->names[i], ANNB_ENOTSTORE, "%s/%s: has no name of an object: move it elsewhere", v->store, l->names[i]);
+      FOUND(v, l->names[i], ANNB_ENOTSTORE, "has no name of an object: move it elsewhere");
     else if (!sorted || !bsearch(&stated, sorted, m->n_objects, sizeof *sorted, by_name))
       check_unnamed(v, l->names[i], &stated);
   }
@@ -251,7 +260,8 @@ annb_status annb_verify(const char *path, annb_finding_fn finding, annb_progress
   uint64_t generation;
   annb_status s = annb_manifest_latest(path, &generation, err);
   if (s) return s;
-  annb_verifier v = {.store = path, .finding = finding, .progress = progress, .user = user, .buffer = malloc(ANNB_VERIFY_PIECE)};
+  annb_verifier v = {.store = path, .finding = finding, .progress = progress, .user = user, .first_row = ANNB_NO_ROW,
+                     .buffer = malloc(ANNB_VERIFY_PIECE)};
   if (!v.buffer) return annb_fail_memory(err);
   check_all(&v, err);
   free(v.buffer);

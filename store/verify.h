@@ -1,7 +1,9 @@
-/* Inside of annb_verify: one run over a store. verify.c walks the directories, verify_object.c looks into the objects. */
+/* Inside of annb_verify: one run over a store. verify.c walks the directories, verify_object.c looks into the objects,
+ * verify_order.c into orders. */
 #ifndef ANNB_STORE_VERIFY_H
 #define ANNB_STORE_VERIFY_H
 
+#include "arrays.h"
 #include "manifest.h"
 
 #include <annblock/store.h>
@@ -13,6 +15,8 @@ typedef struct annb_verifier {
   void *user;
   uint64_t n_findings, done, total;
   const char *file; /* in work, relative to the store */
+  int64_t first_row; /* store row of its row 0, or ANNB_NO_ROW */
+  uint64_t *part_first; /* per part of the manifest: its first store row */
   uint8_t *buffer;  /* of ANNB_VERIFY_PIECE bytes */
   bool stopped;     /* for any of the reasons below */
   annb_status failure; /* ANNB_OK, or why the whole call fails: memory, or cancelled */
@@ -30,5 +34,8 @@ annb_status annb_verifier_hash(annb_verifier *v, const char *path, uint8_t sha25
 void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest);
 /* The same of objects first … end−1 alone: tests flip bytes of one file. */
 void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end);
+
+/* Flat arrays as the order object of a part matrix: shape, permutations, and each entry against its row. */
+void annb_verifier_source_order(annb_verifier *v, const annb_manifest *manifest, uint32_t part, uint32_t part_matrix, annb_arrays *arrays);
 
 #endif

@@ -2,7 +2,9 @@
 #include "verify.h"
 
 #include "arrays.h"
+#include "cursor.h"
 #include "error.h"
+#include "order.h"
 #include "segment.h"
 
 #include <stdlib.h>
@@ -14,7 +16,10 @@
 typedef struct users {
   uint32_t *first_segment, *next_segment; /* per object; per segment row */
   uint32_t *first_part, *next_part;       /* per object: parts whose columns it holds; per part */
+  uint32_t *first_genes, *next_genes;     /* per object: part matrices whose gene order it holds; per part matrix */
+  uint32_t *first_source, *next_source;   /* the same of the source's order */
   uint32_t *matrix;                       /* per segment row: its part matrix */
+  uint32_t *part;                         /* per part matrix */
   uint64_t *row_base;                     /* per segment row */
 } users;
 
@@ -29,14 +34,36 @@ static void users_free(users *u) {
   free(u->next_segment);
   free(u->first_part);
   free(u->next_part);
+  free(u->first_genes);
+  free(u->next_genes);
+  free(u->first_source);
+  free(u->next_source);
   free(u->matrix);
+  free(u->part);
   free(u->row_base);
 }
 
 static bool users_alloc(users *u, const annb_manifest *m) {
-  *u = (users){none_list(m->n_objects), none_list(m->n_segments), none_list(m->n_objects), none_list(m->n_parts), none_list(m->n_segments),
-               calloc((size_t)m->n_segments + 1, sizeof *u->row_base)};
-  return u->first_segment && u->next_segment && u->first_part && u->next_part && u->matrix && u->row_base;
+  *u = (users){.first_segment = none_list(m->n_objects),
+               .next_segment = none_list(m->n_segments),
+               .first_part = none_list(m->n_objects),
+               .next_part = none_list(m->n_parts),
+               .first_genes = none_list(m->n_objects),
+               .next_genes = none_list(m->n_part_matrices),
+               .first_source = none_list(m->n_objects),
+               .next_source = none_list(m->n_part_matrices),
+               .matrix = none_list(m->n_segments),
+               .part = none_list(m->n_part_matrices),
+               .row_base = calloc((size_t)m->n_segments + 1, sizeof *u->row_base)};
+  return u->first_segment && u->next_segment && u->first_part && u->next_part && u->first_genes && u->next_genes && u->first_source &&
+         u->next_source && u->matrix && u->part && u->row_base;
+}
+
+/* Put `user` before the others of the object. */
+static void use(uint32_t *first, uint32_t *next, uint32_t object, uint32_t user) {
+  if (object == ANNB_NONE) return;
+  next[user] = first[object];
+  first[object] = user;
 }
 
 /* The manifest was validated: every reference is in range. */
@@ -47,16 +74,18 @@ static void users_fill(users *u, const annb_manifest *m) {
       uint32_t s = m->part_matrices[p].first_segment + k, object = m->segments[s].object;
       u->matrix[s] = p;
       u->row_base[s] = row_base;
-      u->next_segment[s] = u->first_segment[object];
-      u->first_segment[object] = s;
+      use(u->first_segment, u->next_segment, object, s);
       row_base += m->segments[s].n_rows;
     }
   }
   for (uint32_t p = 0; p < m->n_parts; p++) {
-    uint32_t object = m->parts[p].columns;
-    if (object == ANNB_NONE) continue;
-    u->next_part[p] = u->first_part[object];
-    u->first_part[object] = p;
+    const annb_fmt_part *part = &m->parts[p];
+    use(u->first_part, u->next_part, part->columns, p);
+    for (uint32_t i = part->first_matrix; i < part->first_matrix + part->n_matrices; i++) {
+      u->part[i] = p;
+      use(u->first_genes, u->next_genes, m->part_matrices[i].gene_order, i);
+      use(u->first_source, u->next_source, m->part_matrices[i].source_order, i);
+    }
   }
 }
 
@@ -88,6 +117,11 @@ static void check_footer(target *t, const annb_envelope *envelope) {
     FOUND(t, ANNB_ECORRUPT, "is another file than the manifest names: its footer hash differs");
 }
 
+static bool same_gene_order(const annb_manifest *m, const annb_segment *g, const annb_fmt_part_matrix *pm) {
+  if (pm->gene_order == ANNB_NONE) return annb_all_zero(g->header.gene_order, sizeof g->header.gene_order);
+  return !memcmp(g->header.gene_order, m->objects[pm->gene_order].sha256, sizeof g->header.gene_order);
+}
+
 /* What the manifest says of a segment, in every place that names it. */
 static void check_segment_users(target *t, const annb_segment *g) {
   const annb_manifest *m = t->manifest;
@@ -102,7 +136,22 @@ static void check_segment_users(target *t, const annb_segment *g) {
     else if (g->header.row_base != t->users->row_base[s])
       FOUND(t, ANNB_ECORRUPT, "starts at row %llu of its part; the manifest has it at row %llu", ULL(g->header.row_base),
             ULL(t->users->row_base[s]));
+    else if (!same_gene_order(m, g, pm))
+      FOUND(t, ANNB_ECORRUPT, "is for another gene order than the manifest names for it");
   }
+}
+
+/* The store row of a segment's row 0, when one place alone uses it, and with as many rows as it has. */
+static int64_t first_store_row(const target *t, const annb_segment *g) {
+  const annb_manifest *m = t->manifest;
+  uint32_t s = t->users->first_segment[t->object], first = 0, end = m->n_parts;
+  if (s == ANNB_NONE || t->users->next_segment[s] != ANNB_NONE || m->segments[s].n_rows != g->meta.n_rows) return ANNB_NO_ROW;
+  while (end - first > 1) { /* the last part whose matrices start at or before this one */
+    uint32_t middle = first + (end - first) / 2;
+    if (m->parts[middle].first_matrix <= t->users->matrix[s]) first = middle;
+    else end = middle;
+  }
+  return (int64_t)(t->v->part_first[first] + t->users->row_base[s]);
 }
 
 static void check_segment(target *t) {
@@ -114,7 +163,9 @@ static void check_segment(target *t) {
   }
   check_footer(t, &segment->envelope);
   if (!t->v->stopped) check_segment_users(t, segment);
+  t->v->first_row = first_store_row(t, segment);
   if (!t->v->stopped) annb_segment_verify(segment, tell, t->v);
+  t->v->first_row = ANNB_NO_ROW;
   annb_segment_close(segment);
 }
 
@@ -130,9 +181,32 @@ static void check_part_columns(target *t, const annb_arrays *arrays) {
   }
 }
 
+/* Gene orders are permutations of their matrices' columns. */
+static void check_gene_order(target *t, annb_arrays *arrays) {
+  const uint32_t *ids;
+  uint64_t n;
+  annb_error err;
+  uint32_t p = t->users->first_genes[t->object];
+  if (p == ANNB_NONE) return;
+  if (annb_gene_order_read(arrays, &ids, &n, &err)) {
+    annb_verifier_tell(t->v, &err);
+    return;
+  }
+  for (; p != ANNB_NONE && !t->v->stopped; p = t->users->next_genes[p])
+    if (t->manifest->part_matrices[p].n_cols != n)
+      FOUND(t, ANNB_ECORRUPT, "has a gene order of %llu columns, its matrix has %llu", ULL(n), ULL(t->manifest->part_matrices[p].n_cols));
+}
+
+static void check_orders(target *t, annb_arrays *arrays) {
+  if (!t->v->stopped) check_gene_order(t, arrays);
+  for (uint32_t p = t->users->first_source[t->object]; p != ANNB_NONE && !t->v->stopped; p = t->users->next_source[p])
+    annb_verifier_source_order(t->v, t->manifest, t->users->part[p], p, arrays);
+}
+
 static void check_arrays(target *t) {
   annb_arrays *arrays;
   annb_error err;
+  uint64_t before = t->v->n_findings;
   if (annb_arrays_open(t->path, &arrays, &err)) {
     annb_verifier_tell(t->v, &err);
     return;
@@ -140,6 +214,7 @@ static void check_arrays(target *t) {
   check_footer(t, &arrays->envelope);
   if (!t->v->stopped) check_part_columns(t, arrays);
   if (!t->v->stopped) annb_arrays_verify(arrays, tell, t->v);
+  if (t->v->n_findings == before) check_orders(t, arrays); /* damaged bytes need no second finding */
   annb_arrays_close(arrays);
 }
 
@@ -175,10 +250,17 @@ static void check_object(target *t) {
   free(t->path);
 }
 
+static uint64_t *part_starts(const annb_manifest *m) {
+  uint64_t *first = calloc((size_t)m->n_parts + 1, sizeof *first);
+  for (uint32_t i = 0; first && i < m->n_parts; i++) first[i + 1] = first[i] + m->parts[i].n_rows;
+  return first;
+}
+
 void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end) {
   users u;
   annb_error err;
-  if (users_alloc(&u, manifest)) {
+  v->part_first = part_starts(manifest);
+  if (users_alloc(&u, manifest) && v->part_first) {
     users_fill(&u, manifest);
     for (uint32_t i = first; i < end && !v->stopped; i++) {
       target t = {v, manifest, &u, i, NULL};
@@ -189,6 +271,8 @@ void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest,
     annb_verifier_tell(v, &err);
   }
   users_free(&u);
+  free(v->part_first);
+  v->part_first = NULL;
 }
 
 void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) { annb_verifier_some_objects(v, manifest, 0, manifest->n_objects); }

@@ -70,7 +70,7 @@ static inline annb_status read_all(uint64_t memory, matrix *out) {
   annb_source source;
   annb_source_matrix x;
   annb_rows *rows = NULL;
-  annb_rows_options options = {memory, dir, NULL, NULL};
+  annb_rows_options options = {.memory = memory, .spool_dir = dir};
   annb_rows_chunk chunk = {.n_rows = 1};
   memset(out, 0, sizeof *out);
   annb_status s = annb_source_open(&source, path, MEMORY, &err);

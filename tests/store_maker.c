@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void *allocate(size_t n) {
@@ -273,7 +274,10 @@ uint8_t *maker_read_file(const char *path, size_t *size) {
   return data;
 }
 
+void maker_writable(const char *path) { ck_assert_msg(chmod(path, 0600) == 0, "%s", path); }
+
 void maker_write_file(const char *path, const void *data, size_t size) {
+  if (access(path, F_OK) == 0) maker_writable(path);
   FILE *f = fopen(path, "wb");
   ck_assert_msg(f != NULL, "%s", path);
   ck_assert_uint_eq(fwrite(data, 1, size, f), size);
@@ -281,6 +285,7 @@ void maker_write_file(const char *path, const void *data, size_t size) {
 }
 
 void maker_write_at(const char *path, size_t offset, const void *data, size_t size) {
+  maker_writable(path);
   FILE *f = fopen(path, "r+b");
   ck_assert_msg(f != NULL, "%s", path);
   ck_assert_int_eq(fseek(f, (long)offset, SEEK_SET), 0);

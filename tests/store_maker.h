@@ -90,6 +90,7 @@ char *maker_object(const char *store, const char *suffix, size_t i);
 
 /* Whole small files. */
 uint8_t *maker_read_file(const char *path, size_t *size);
+void maker_writable(const char *path); /* files of a store are read-only */
 void maker_write_file(const char *path, const void *data, size_t size);
 void maker_write_at(const char *path, size_t offset, const void *data, size_t size);
 

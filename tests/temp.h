@@ -66,7 +66,11 @@ static inline uint8_t *temp_read(const char *path, size_t *size) {
   return data;
 }
 
+/* Files of a store are read-only. */
+static inline void temp_writable(const char *path) { ck_assert_msg(chmod(path, 0600) == 0, "cannot change %s", path); }
+
 static inline void temp_write(const char *path, const void *data, size_t size) {
+  if (temp_exists(path)) temp_writable(path);
   FILE *f = fopen(path, "wb");
   ck_assert_msg(f != NULL, "cannot create %s", path);
   ck_assert_uint_eq(fwrite(data, 1, size, f), size);

@@ -324,6 +324,7 @@ START_TEST(damage_stays_in_its_chunk) {
   const void *data;
   write_large(w, N_LARGE);
   close_writer(w);
+  temp_writable(file);
   int fd = open(file, O_RDWR);
   uint8_t byte;
   off_t at = 128 + (off_t)ANNB_CHUNK + 4; /* chunk 1: rows 16384 to 32767 of the first array */
@@ -375,6 +376,7 @@ START_TEST(every_bit_counts) {
   size_t size;
   make_small();
   uint8_t *good = temp_read(file, &size);
+  temp_writable(file);
   int fd = open(file, O_RDWR), opened = 0;
   for (size_t i = 0; i < size; i++) {
     for (int bit = 0; bit < 8; bit++) {
@@ -410,6 +412,7 @@ START_TEST(every_length_counts) {
   annb_arrays *a;
   make_small();
   uint8_t *good = temp_read(file, &size);
+  temp_writable(file);
   for (size_t n = size; n-- > 0;) {
     ck_assert_int_eq(truncate(file, (off_t)n), 0);
     ck_assert_int_eq(annb_arrays_open(file, &a, &err), ANNB_ECORRUPT);

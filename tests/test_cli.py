@@ -30,7 +30,11 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def copy(store, tmp_path):
-    return shutil.copytree(store, tmp_path / "copy.annblock")
+    """A store that a test may damage: its files are read-only otherwise."""
+    path = shutil.copytree(store, tmp_path / "copy.annblock")
+    for p in path.rglob("*"):
+        p.chmod(p.stat().st_mode | 0o200)
+    return path
 
 
 # ---- usage ----
@@ -193,12 +197,26 @@ def test_objects_are_named_by_their_hash(store):
         assert hashlib.sha256(p.read_bytes()).hexdigest() == p.name.split(".")[0]
 
 
+def test_modes(tmp_path):
+    """Files of a store never change, so nobody may write them; an exported file is like any other."""
+    old = os.umask(0o027)
+    try:
+        ok("pack", EXAMPLE, "-o", tmp_path / "s")
+        ok("export", tmp_path / "s", "-o", tmp_path / "out.h5ad")
+    finally:
+        os.umask(old)
+    files = [p for p in (tmp_path / "s").rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} == {".anns", ".annc", ".h5ad", ".h5", ".annm"}
+    assert {oct(p.stat().st_mode & 0o777) for p in files} == {"0o440"}
+    assert (tmp_path / "out.h5ad").stat().st_mode & 0o777 == 0o640
+
+
 # ---- verify ----
 
 
 def test_verify(store):
     files = tree(store)
-    assert ok("verify", store).out == f"ok: {sum(map(len, files.values()))} bytes in {len(files)} files\n"
+    assert ok("verify", store).out == f"ok: {sum(map(len, files.values())):,} bytes in {len(files)} files\n"
     whole = json.loads(ok("verify", store, "--json").out)
     assert whole == {"ok": True, "files": len(files), "bytes": sum(map(len, files.values())), "findings": []}
 
@@ -241,7 +259,29 @@ def test_verify_sees(harm, copy):
     assert all(re.match(r"\S[^:]*: ", line) for line in result.out.splitlines()), str(result)
     found = json.loads(run("verify", copy, "--json").out)
     assert not found["ok"] and any(victim.name in f["path"] for f in found["findings"])
-    assert all({"status", "path", "row", "message"} == set(f) for f in found["findings"])
+    assert all({"status", "path", "row", "store_row", "message"} == set(f) for f in found["findings"])
+    assert all(victim.name not in f["message"] for f in found["findings"]), "the path is told twice"
+
+
+def test_verify_tells_the_cell(tmp_path):
+    store = tmp_path / "s"
+    ok("pack", EXAMPLE, "-o", store, "--segment-rows", "200")
+    for segment in (store / "objects").glob("*.anns"):
+        data = bytearray(segment.read_bytes())
+        data[4096 + 3] ^= 0x10  # inside the first record
+        segment.chmod(0o600)
+        segment.write_bytes(data)
+    lines = run("verify", store).out.splitlines()
+    found = json.loads(run("verify", store, "--json").out)["findings"]
+    assert sorted(f["store_row"] for f in found) == list(range(0, 2000, 200)) and all(f["row"] == 0 for f in found)
+    assert sum("store row 200 (segment row 0): " in line for line in lines) == 1
+
+
+def test_verify_of_an_unfinished_store(copy):
+    for p in (copy / "manifests").iterdir():
+        p.unlink()
+    result = run("verify", copy)
+    assert result.code == 1 and "packing into it again resumes" in result.out, str(result)
 
 
 def test_damage_is_an_error_not_a_wrong_answer(copy):

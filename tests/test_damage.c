@@ -158,6 +158,7 @@ static void flip_file(const char *file, const maker_csr *x, size_t *found) {
   uint8_t *bytes = maker_read_file(file, &size);
   int fd;
   bool equal;
+  maker_writable(file);
   FILE *f = fopen(file, "r+b");
   ck_assert_ptr_nonnull(f);
   fd = fileno(f);

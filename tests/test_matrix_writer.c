@@ -147,18 +147,17 @@ static void assert_holds_m(const annb_manifest *manifest) {
 /* ---- tests ---- */
 
 START_TEST(block_rows_follow_the_density) {
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 0, 0), 256);
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 100, 0), 256);
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 0, 100), 256);
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 1000, 1826 * 1000), 64);    /* 64 · 3652 bytes = 234 KB */
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_U8, 1000, 1024 * 1000), 128);    /* exactly 256 KiB */
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 1000, 1025 * 1000), 64);    /* just above */
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F64, 1000, 1024 * 1000), 64);    /* 3 bytes each */
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 1000, 1), 65536);
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 10, UINT64_C(10) << 31), 1);
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F64, ANNB_MAX_ROWS, ANNB_MAX_NNZ), 256); /* 256 elements a row */
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, UINT64_MAX, 1), 65536);
-  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_F32, 1, UINT64_MAX), 1);
+  ck_assert_uint_eq(annb_matrix_block_rows(0, 0), 256);
+  ck_assert_uint_eq(annb_matrix_block_rows(100, 0), 256);
+  ck_assert_uint_eq(annb_matrix_block_rows(0, 100), 256);
+  ck_assert_uint_eq(annb_matrix_block_rows(1000, 1826 * 1000), 256); /* 256 · 1141 bytes = 285 KiB */
+  ck_assert_uint_eq(annb_matrix_block_rows(1000, 1152 * 1000), 512); /* exactly 360 KiB */
+  ck_assert_uint_eq(annb_matrix_block_rows(1000, 1153 * 1000), 256); /* just above */
+  ck_assert_uint_eq(annb_matrix_block_rows(1000, 1), 65536);
+  ck_assert_uint_eq(annb_matrix_block_rows(10, UINT64_C(10) << 31), 1);
+  ck_assert_uint_eq(annb_matrix_block_rows(ANNB_MAX_ROWS, ANNB_MAX_NNZ), 2048); /* 256 elements a row */
+  ck_assert_uint_eq(annb_matrix_block_rows(UINT64_MAX, 1), 65536);
+  ck_assert_uint_eq(annb_matrix_block_rows(1, UINT64_MAX), 1);
 }
 END_TEST
 
@@ -174,7 +173,7 @@ START_TEST(one_segment_by_default) {
   ck_assert_uint_eq(manifest.part_matrices[0].dtype, ANNB_F32);
   ck_assert_uint_eq(manifest.part_matrices[0].nnz, m.indptr[1000]);
   annb_segment *g = open_segment(&manifest, 0);
-  ck_assert_uint_eq(g->header.block_rows, annb_matrix_block_rows(ANNB_F32, 1000, m.indptr[1000]));
+  ck_assert_uint_eq(g->header.block_rows, annb_matrix_block_rows(1000, m.indptr[1000]));
   ck_assert_uint_eq(g->header.codecs, ANNB_KNOWN_CODECS);
   ck_assert_mem_eq(g->header.tag, options.tag, 16);
   annb_segment_close(g);

@@ -221,7 +221,7 @@ START_TEST(test_hostile_extent) {
   annb_source_matrix m;
   annb_rows *r;
   annb_rows_chunk c;
-  annb_rows_options options = {MEMORY, dir, NULL, NULL};
+  annb_rows_options options = {.memory = MEMORY, .spool_dir = dir};
   ck_assert_int_eq(annb_source_open(&source, path, MEMORY, &err), ANNB_OK);
   ck_assert_int_eq(annb_source_matrix_open(&m, &source, "X", &err), ANNB_OK);
   ck_assert_int_eq(annb_rows_open(&m, &options, &r, &err), ANNB_OK);
@@ -246,7 +246,7 @@ START_TEST(test_cancel) {
   annb_rows *rows;
   annb_rows_chunk chunk;
   int calls = 0;
-  annb_rows_options options = {MEMORY, dir, stop, &calls};
+  annb_rows_options options = {.memory = MEMORY, .spool_dir = dir, .progress = stop, .user = &calls};
   h5_make_h5ad(path, "csc_matrix", m.n_rows, m.n_cols, m.col_ptr, m.row_of, m.by_col, m.n);
   ck_assert_int_eq(annb_source_open(&source, path, MEMORY, NULL), ANNB_OK);
   ck_assert_int_eq(annb_source_matrix_open(&x, &source, "X", NULL), ANNB_OK);

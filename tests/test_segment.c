@@ -482,6 +482,7 @@ START_TEST(every_cut_and_growth_is_seen) {
   data = realloc(data, size + 70);
   memset(data + size, 0, 70);
   for (size_t more = 1; more < 70; more++) ck_assert_int_ne(annb_segment_parse(data, size + more, path, &g, NULL), ANNB_OK);
+  ck_assert_int_eq(chmod(path, 0600), 0);
   for (size_t keep = size; keep > 0; keep /= 2) {
     ck_assert_int_eq(truncate(path, (off_t)(keep - 1)), 0);
     ck_assert_int_ne(annb_segment_open(path, &g, NULL), ANNB_OK);
@@ -534,7 +535,8 @@ typedef struct craft {
 static const craft crafts[] = {
     {HEADER, 8, 2, 1, AT_OPEN, ANNB_EVERSION, "format 1.1"},
     {HEADER, 10, 2, 2, AT_OPEN, ANNB_EVERSION, "format 0.2"},
-    {HEADER, 16, 8, 1, AT_OPEN, ANNB_EUNSUPPORTED, "features"},
+    {HEADER, 16, 8, 1, AT_OPEN, ANNB_ECORRUPT, "gene order"},
+    {HEADER, 16, 8, 2, AT_OPEN, ANNB_EUNSUPPORTED, "features (mask 0x2)"},
     {HEADER, 40, 8, UINT64_C(1) << 31, AT_OPEN, ANNB_ECORRUPT, "limits"},
     {HEADER, 40, 8, 0, AT_OPEN, ANNB_ECORRUPT, "contradicts"},
     {HEADER, 48, 8, (UINT64_C(1) << 40) + 1, AT_OPEN, ANNB_ECORRUPT, "limits"},
@@ -548,7 +550,7 @@ static const craft crafts[] = {
     {HEADER, 61, 1, 1, AT_OPEN, ANNB_ECORRUPT, "zero"},
     {HEADER, 64, 8, 1u << 1 | UINT64_C(1) << 40, AT_OPEN, ANNB_EUNSUPPORTED, "codecs"},
     {HEADER, 64, 8, 1, AT_OPEN, ANNB_EUNSUPPORTED, "codecs"},
-    {HEADER, 88, 1, 1, AT_OPEN, ANNB_ECORRUPT, "zero"},
+    {HEADER, 88, 1, 1, AT_OPEN, ANNB_ECORRUPT, "gene order"},
     {BLOCKS_ROW, 8, 8, 4104, AT_OPEN, ANNB_ECORRUPT, "section"},
     {BLOCKS_ROW, 24, 8, 1, AT_OPEN, ANNB_ECORRUPT, "zero"},
     {BLOCKS_ROW, 32, 1, 1, AT_OPEN, ANNB_ECORRUPT, "zero"},

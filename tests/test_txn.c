@@ -149,6 +149,29 @@ START_TEST(create) {
 }
 END_TEST
 
+/* No object or manifest can be opened for writing, also not the files that another library made. */
+START_TEST(files_are_read_only) {
+  mode_t mask = umask(027);
+  make_store(ANNB_TXN_CREATE, "a");
+  for (int i = 0; i < 2; i++) {
+    char *folder = inside(i ? "manifests" : "objects"), **names;
+    size_t n;
+    OK(annb_io_list(folder, &names, &n, &err));
+    ck_assert_uint_eq(n, i ? 1 : 2);
+    for (size_t k = 0; k < n; k++) {
+      struct stat st;
+      char *path = annb_io_join(folder, names[k]);
+      ck_assert_int_eq(stat(path, &st), 0);
+      ck_assert_msg((st.st_mode & 0777) == 0440, "%s has mode %o", path, (unsigned)st.st_mode & 0777);
+      free(path);
+    }
+    annb_io_free_names(names, n);
+    free(folder);
+  }
+  umask(mask);
+}
+END_TEST
+
 START_TEST(same_input_same_bytes) {
   size_t a_size, b_size;
   make_store(ANNB_TXN_CREATE, "a");
@@ -388,15 +411,18 @@ END_TEST
 
 START_TEST(resumes_an_unfinished_store) {
   make_store(ANNB_TXN_CREATE, "a");
-  char *manifest = annb_manifest_path(store, 1), *stale = inside("tmp/0123456789abcdef-7");
+  char *manifest = annb_manifest_path(store, 1), *stale = inside("tmp/0123456789abcdef-7"), *foreign = inside("tmp/notes");
   ck_assert_int_eq(unlink(manifest), 0); /* crash before step 5 */
   temp_write(stale, "half", 4);
+  temp_write(foreign, "mine", 4);
   ck_assert_uint_eq(make_store(ANNB_TXN_CREATE, "a"), 1);
-  ck_assert(temp_exists(stale)); /* nobody knows whose it is */
-  ck_assert_int_eq(unlink(stale), 0);
+  ck_assert(!temp_exists(stale)); /* its transaction has no marker */
+  ck_assert(temp_exists(foreign)); /* nobody knows whose it is */
+  ck_assert_int_eq(unlink(foreign), 0);
   check_store(1, 2);
   free(manifest);
   free(stale);
+  free(foreign);
 }
 END_TEST
 
@@ -697,6 +723,7 @@ int main(void) {
   tcase_set_timeout(tcase, 60);
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_test(tcase, create);
+  tcase_add_test(tcase, files_are_read_only);
   tcase_add_test(tcase, same_input_same_bytes);
   tcase_add_test(tcase, trailing_slashes_and_relative_paths);
   tcase_add_test(tcase, create_refuses_a_store);

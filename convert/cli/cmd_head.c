@@ -153,7 +153,7 @@ static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, an
   uint64_t nnz;
   annb_status s = annb_fetch_nnz(v->store, v->matrix, &row, 1, NULL, &nnz, err);
   if (s) return s;
-  annb_fetch_options fetch = {.dtype = fetch_dtype(v->info.dtype), .index64 = true};
+  annb_fetch_options fetch = {.dtype = fetch_dtype(v->info.dtype), .index64 = true, .sort_indices = true};
   int64_t indptr[2], *genes = cli_alloc(nnz * sizeof *genes);
   uint8_t *values = cli_alloc(nnz * 8);
   char *text = NULL;

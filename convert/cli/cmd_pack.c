@@ -6,8 +6,9 @@
 #include <annblock/convert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, FORCE };
+enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, FORCE };
 enum { MAX_THREADS = 256 };
 #define MIN_MEMORY (UINT64_C(32) << 20)
 
@@ -21,9 +22,16 @@ static const struct argp_option options[] = {
     {.name = "threads", .key = THREADS, .arg = "N", .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},
     {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},
     {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},
+    {.name = "gene-order", .key = GENE_ORDER, .arg = "ORDER", .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
     {0},
 };
+
+static annb_gene_order_choice gene_order(struct argp_state *state, const char *text) {
+  if (!strcmp(text, "source")) return ANNB_GENE_ORDER_SOURCE;
+  if (strcmp(text, "detected")) argp_error(state, "--gene-order needs 'detected' or 'source', not '%s'", text);
+  return ANNB_GENE_ORDER_DETECTED;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
@@ -32,6 +40,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case THREADS: a->options.n_threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, MAX_THREADS); return 0;
     case MEMORY: a->options.memory = cli_size(state, "--memory", arg, MIN_MEMORY); return 0;
     case SEGMENT_ROWS: a->options.segment_rows = cli_number(state, "--segment-rows", "a number of cells", arg, 1, UINT64_C(1) << 40); return 0;
+    case GENE_ORDER: a->options.gene_order = gene_order(state, arg); return 0;
     case FORCE: a->options.force = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->input, 1); return 0;
     case ARGP_KEY_END:

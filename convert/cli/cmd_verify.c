@@ -46,10 +46,13 @@ static const struct argp parser = {.options = options,
 static void print_finding(const annb_finding *f) {
   char *path = cli_safe(f->path, strlen(f->path)), *message = cli_safe(f->message, strlen(f->message));
   if (f->row == ANNB_NO_ROW) printf("%s: %s\n", path, message);
-  else printf("%s: row %" PRId64 ": %s\n", path, f->row, message);
+  else if (f->store_row == ANNB_NO_ROW) printf("%s: row %" PRId64 ": %s\n", path, f->row, message);
+  else printf("%s: store row %" PRId64 " (segment row %" PRId64 "): %s\n", path, f->store_row, f->row, message);
   free(path);
   free(message);
 }
+
+static json_t *json_row(int64_t row) { return row == ANNB_NO_ROW ? json_null() : json_integer(row); }
 
 static bool on_finding(void *user, const annb_finding *f) {
   run *r = user;
@@ -59,8 +62,8 @@ static bool on_finding(void *user, const annb_finding *f) {
     return !ferror(stdout);
   }
   char *path = cli_utf8(f->path, strlen(f->path)), *message = cli_utf8(f->message, strlen(f->message));
-  json_array_append_new(r->findings, json_pack("{s:s, s:s, s:o, s:s}", "status", annb_status_name(f->status), "path", path, "row",
-                                               f->row == ANNB_NO_ROW ? json_null() : json_integer(f->row), "message", message));
+  json_array_append_new(r->findings, json_pack("{s:s, s:s, s:o, s:o, s:s}", "status", annb_status_name(f->status), "path", path, "row",
+                                               json_row(f->row), "store_row", json_row(f->store_row), "message", message));
   free(path);
   free(message);
   return true;
@@ -107,7 +110,10 @@ int cmd_verify(int argc, char **argv) {
     putchar('\n');
     json_decref(all);
   } else if (!n_findings) {
-    printf("ok: %" PRIu64 " bytes in %" PRIu64 " files\n", bytes, files);
+    char *size = cli_count(bytes), *count = cli_count(files);
+    printf("ok: %s bytes in %s files\n", size, count);
+    free(size);
+    free(count);
   }
   return n_findings ? CLI_FAILED : CLI_OK;
 }

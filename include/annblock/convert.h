@@ -15,6 +15,11 @@ extern "C" {
 /* What is going on, for a person ("reading X"), with units done and in all (0 = unknown). Return false to cancel. */
 typedef bool (*annb_convert_progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
 
+typedef enum annb_gene_order_choice {
+  ANNB_GENE_ORDER_DETECTED = 0, /* records list genes by how often a sample of the cells has them, which makes them small */
+  ANNB_GENE_ORDER_SOURCE = 1
+} annb_gene_order_choice;
+
 typedef struct annb_pack_options {
   bool force;             /* an existing store gains a next generation */
   uint32_t n_threads;     /* 0 = number of processors */
@@ -23,6 +28,7 @@ typedef struct annb_pack_options {
   uint64_t codecs;        /* as in annb_matrix_writer_options; for tests */
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
+  annb_gene_order_choice gene_order; /* of the records; readers and export give the source's */
 } annb_pack_options;
 
 typedef struct annb_pack_result {

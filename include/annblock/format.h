@@ -73,6 +73,8 @@ typedef enum annb_column_kind { ANNB_COLUMN_FIXED = 1, ANNB_COLUMN_STRING = 2, A
 #define ANNB_COLUMN_INDEX 1u
 #define ANNB_COLUMN_ORDERED 2u
 #define ANNB_SECTION_CRITICAL 1u
+#define ANNB_INCOMPAT_GENE_ORDER (UINT64_C(1) << 0) /* incompat mask of a segment (2.2) */
+#define ANNB_EXPORT_SORTED (UINT64_C(1) << 0)       /* export mask of a segment */
 #define ANNB_EXPORT_ROW_ORDER (UINT64_C(1) << 0)    /* export mask of a manifest (2.2) */
 #define ANNB_EXPORT_SOURCE_ORDER (UINT64_C(1) << 1) /* likewise */
 

@@ -10,6 +10,10 @@
  *   a row number past n_obs                 ANNB_ERANGE, names the row
  *   repeated column indices in a row        CSR: delivered as stored; dense: summed in the delivered dtype (integers wrap as in C)
  *   unsorted rows                           delivered as stored, or ascending (stable) with `sort_indices`
+ *   genes stored in another order           column numbers of the source, and dense columns in its order, unless
+ *                                           `gene_order` asks for the stored numbers; rows come in stored order either way
+ *   stored numbers of rows from parts with
+ *   different gene orders                   ANNB_EINVAL, names the row
  *   a delivered dtype that cannot hold a
  *   value exactly                           ANNB_ELOSSY, names the row, unless `allow_lossy` (C conversion, clamped to range: finite
  *                                           values stay finite, NaN is 0 in integers). NaN is exact in every floating-point dtype,
@@ -85,12 +89,23 @@ typedef struct annb_matrix_info {
 annb_status annb_store_find_matrix(const annb_store *store, const char *name, uint32_t *matrix, annb_error *err);
 annb_status annb_store_matrix(const annb_store *store, uint32_t matrix, annb_matrix_info *info, annb_error *err);
 
+/* Records may hold genes under other numbers than the source's columns (annb_matrix_gene_order), and in that order. */
+typedef enum annb_genes {
+  ANNB_GENES_ORIGINAL = 0, /* columns of the source, in whatever order the row has them, or ascending with `sort_indices` */
+  ANNB_GENES_STORED = 1    /* the numbers in the records: the fastest. Dense: columns stand in this order */
+} annb_genes;
+
 typedef struct annb_fetch_options {
   annb_dtype dtype;   /* of the values delivered; 0 = the matrix's */
   bool index64;       /* CSR: indices are int64_t, else int32_t */
   bool sort_indices;  /* CSR: ascending within the row, stable */
   bool allow_lossy;
+  annb_genes gene_order; /* ANNB_GENES_STORED needs rows of parts with one gene order: else ANNB_EINVAL */
 } annb_fetch_options;
+
+/* The gene order of a matrix in a part: *ids has one column number per stored number, and each column once; NULL when they are the same.
+ * Valid until close, for all threads. ANNB_ENOTFOUND when the part has no such matrix, ANNB_ECORRUPT. */
+annb_status annb_matrix_gene_order(const annb_store *store, uint32_t part, uint32_t matrix, const uint32_t **ids, annb_error *err);
 
 /* Elements of each of the rows (row_nnz, may be NULL) and of all (total): the size query of annb_fetch_csr. Reads index pages only. */
 annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,

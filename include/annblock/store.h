@@ -78,10 +78,13 @@ typedef struct annb_matrix_writer_options {
   uint64_t expected_rows;    /* 0 = unknown */
   uint64_t expected_nnz;     /* 0 = unknown; with expected_rows decides the block size */
   uint64_t segment_rows;     /* rows per segment; 0 = split near 2 GiB */
-  uint32_t block_rows;       /* 0 = a power of two that makes a block about 256 KiB */
+  uint32_t block_rows;       /* 0 = a power of two that makes a block of counts 180 to 360 KiB */
   uint32_t n_threads;        /* encoding threads, 0 = 1; the bytes written do not depend on it */
   uint64_t codecs;           /* bit i allows codec i; 0 = all; plain is always allowed */
   uint8_t tag[16];           /* SPEC.md 3.1 */
+  bool sort;                 /* store each row sorted by stored id, stably: SPEC.md 3.6 */
+  const uint32_t *gene_order; /* stored id → column, a permutation of n_cols; copied. NULL = none */
+  uint32_t gene_order_object; /* with gene_order: the flat arrays of this transaction that hold it */
 } annb_matrix_writer_options;
 
 annb_status annb_matrix_writer_open(annb_txn *txn, const annb_matrix_writer_options *options, annb_matrix_writer **out, annb_error *err);
@@ -90,6 +93,9 @@ annb_status annb_matrix_writer_open(annb_txn *txn, const annb_matrix_writer_opti
  * order, repeats allowed) and `values` (of the writer's dtype, any alignment). ANNB_EINVAL when an index or indptr is out of range. */
 annb_status annb_matrix_writer_append(annb_matrix_writer *writer, uint64_t n_rows, const uint64_t *indptr, const uint32_t *indices,
                                       const void *values, annb_error *err);
+
+/* Name the flat arrays of this transaction that hold the order of the source's elements (SPEC.md 3.6). Before close. */
+annb_status annb_matrix_writer_set_source_order(annb_matrix_writer *writer, uint32_t object, annb_error *err);
 
 /* Finish and attach to `part` as `matrix`. Frees the writer in any case. `nnz` may be NULL. */
 annb_status annb_matrix_writer_close(annb_matrix_writer *writer, uint32_t part, uint32_t matrix, uint64_t *nnz, annb_error *err);
@@ -131,8 +137,9 @@ void annb_arrays_writer_abort(annb_arrays_writer *writer);
 typedef struct annb_finding {
   annb_status status;
   const char *path; /* file, relative to the store */
-  int64_t row;      /* segment row, or ANNB_NO_ROW */
-  const char *message;
+  int64_t row;      /* row of the segment, or of the column of flat arrays; or ANNB_NO_ROW */
+  int64_t store_row; /* the store row that a segment row is, or ANNB_NO_ROW where that cannot be told */
+  const char *message; /* without the path */
 } annb_finding;
 
 /* Called once per finding, on the calling thread. The strings are valid during the call. Return false to stop. */

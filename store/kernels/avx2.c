@@ -1,0 +1,325 @@
+/* Kernels for x86-64 with AVX2 (no pdep: it is slow on some machines and no faster here). */
+#include "kernels.h"
+
+#ifdef ANNB_HAVE_AVX2
+
+#include "bit_positions.h"
+#include "words.h"
+#include "x86_vector.h"
+
+#define AVX2 ANNB_TARGET("avx2,bmi,popcnt")
+#define INLINE AVX2 ANNB_INLINE
+
+static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
+
+/* ---- unary ---- */
+
+/* Positions of the ones of byte j of the word. */
+INLINE uint8_t *unary_byte(uint64_t word, unsigned j, uint64_t base, uint8_t *ones) {
+  uint32_t byte = (uint32_t)(word >> 8 * j & 255);
+  uint64_t places = annb_bit_positions[byte] + base + 8 * j * UINT64_C(0x0101010101010101); /* no carry: at most 7 + 192 + 56 */
+  memcpy(ones, &places, 8);
+  return ones + (uint32_t)_mm_popcnt_u32(byte);
+}
+
+INLINE uint8_t *unary_word(uint64_t word, uint64_t base, uint8_t *ones) {
+  ones = unary_byte(word, 0, base, ones);
+  ones = unary_byte(word, 1, base, ones);
+  ones = unary_byte(word, 2, base, ones);
+  ones = unary_byte(word, 3, base, ones);
+  ones = unary_byte(word, 4, base, ones);
+  ones = unary_byte(word, 5, base, ones);
+  ones = unary_byte(word, 6, base, ones);
+  return unary_byte(word, 7, base, ones);
+}
+
+AVX2 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
+  const uint64_t step = UINT64_C(0x4040404040404040), wrap = UINT64_C(0xC0C0C0C0C0C0C0C0);
+  uint8_t *at = ones, *end = ones + n;
+  const uint8_t *last = bits + size / 8 * 8;
+  uint64_t word, base = 0;
+  if (size > 0 && bits[size - 1] == 0) return false;
+  for (; bits < last; bits += 8, base = (base + step) & wrap) {
+    memcpy(&word, bits, 8);
+    if (word == 0 || at > end) return false; /* a word writes at most 64 past `end` */
+    at = unary_word(word, base, at);
+  }
+  if (size % 8) {
+    word = 0;
+    memcpy(&word, bits, size % 8);
+    if (at > end) return false;
+    at = unary_word(word, base, at);
+  }
+  if (at != end) return false;
+  for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
+  return true;
+}
+
+/* ---- low bits ---- */
+
+/* For 8 values of w bits in w bytes: which two bytes hold value i, and the multiplier that moves its top bit to bit 15. */
+#define AT(w, i) ((i) * (w) / 8), ((i) * (w) / 8 + 1)
+#define BYTES(w) {AT(w, 0), AT(w, 1), AT(w, 2), AT(w, 3), AT(w, 4), AT(w, 5), AT(w, 6), AT(w, 7)}
+#define UP(w, i) (uint16_t)(1u << (16 - (w) - (i) * (w) % 8))
+#define FACTORS(w) {UP(w, 0), UP(w, 1), UP(w, 2), UP(w, 3), UP(w, 4), UP(w, 5), UP(w, 6), UP(w, 7)}
+
+static const uint8_t low_bytes[ANNB_KERNEL_MAX_K16 + 1][16] = {BYTES(0), BYTES(1), BYTES(2), BYTES(3), BYTES(4),
+                                                               BYTES(5), BYTES(6), BYTES(7), BYTES(8), BYTES(9)};
+static const uint16_t low_factors[ANNB_KERNEL_MAX_K16 + 1][8] = {FACTORS(0), FACTORS(1), FACTORS(2), FACTORS(3), FACTORS(4),
+                                                                 FACTORS(5), FACTORS(6), FACTORS(7), FACTORS(8), FACTORS(9)};
+
+/* How the codes of one group are put together, for parameters up to 9. */
+typedef struct recipe {
+  __m256i bytes, factors;
+  __m128i k, down;
+  unsigned width;
+} recipe;
+
+INLINE recipe recipe_for(unsigned k) {
+  recipe r = {_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low_bytes[k])),
+              _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low_factors[k])), _mm_cvtsi32_si128((int)k),
+              _mm_cvtsi32_si128((int)(16 - k)), k};
+  return r;
+}
+
+INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
+
+/* 16 low parts, which start at `p`. */
+INLINE __m256i low16(const recipe *r, const uint8_t *p) {
+  __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(p)), load128(p + r->width), 1);
+  return _mm256_srl_epi16(_mm256_mullo_epi16(_mm256_shuffle_epi8(x, r->bytes), r->factors), r->down);
+}
+
+/* 16 quotients as bytes. */
+INLINE __m128i quotients16(const uint8_t *ones) {
+  return _mm_sub_epi8(_mm_sub_epi8(load128(ones), load128(ones - 1)), _mm_set1_epi8(1));
+}
+
+INLINE __m256i codes_of(const recipe *r, __m128i quotients, const uint8_t *lows) {
+  return _mm256_add_epi16(_mm256_sll_epi16(_mm256_cvtepu8_epi16(quotients), r->k), low16(r, lows));
+}
+
+/* Quotients above 63 have one of the two top bits set. */
+INLINE bool too_large(__m128i all) { return !_mm_testz_si128(all, _mm_set1_epi8((char)0xC0)); }
+
+/* ---- sequences ---- */
+
+/* Inclusive prefix sums that stop at 65535. */
+INLINE __m256i prefix16(__m256i x) {
+  x = _mm256_adds_epu16(x, _mm256_slli_si256(x, 2));
+  x = _mm256_adds_epu16(x, _mm256_slli_si256(x, 4));
+  x = _mm256_adds_epu16(x, _mm256_slli_si256(x, 8));
+  __m256i last = _mm256_shuffle_epi8(x, _mm256_set1_epi16(0x0f0e));
+  return _mm256_adds_epu16(x, _mm256_permute2x128_si256(last, last, 0x08));
+}
+
+INLINE __m256i broadcast_last16(__m256i x) {
+  __m256i last = _mm256_shuffle_epi8(x, _mm256_set1_epi16(0x0f0e));
+  return _mm256_permute2x128_si256(last, last, 0x11);
+}
+
+AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
+  const __m256i step = _mm256_set1_epi16((short)add);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m256i base = _mm256_setzero_si256();
+  __m128i all = _mm_setzero_si128();
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
+      __m128i q = quotients16(ones + i);
+      if (n - i >= 16) all = _mm_or_si128(all, q);
+      __m256i sums = prefix16(_mm256_add_epi16(codes_of(&r, q, lows), step));
+      store256(ids + i, _mm256_sub_epi16(_mm256_adds_epu16(sums, base), step));
+      base = _mm256_adds_epu16(base, broadcast_last16(sums));
+    }
+    for (uint32_t i = n & ~15u; i < n; i++) /* the codes after the last do not count */
+      if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
+    ones += n;
+    ids += n;
+    left -= n;
+  }
+  return seq->n == 0 || (!too_large(all) && ids[-1] + add <= limit);
+}
+
+AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m128i all = _mm_setzero_si128();
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
+      __m128i q = quotients16(ones + i);
+      if (n - i >= 16) all = _mm_or_si128(all, q);
+      store256(codes + i, codes_of(&r, q, lows));
+    }
+    for (uint32_t i = n & ~15u; i < n; i++)
+      if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
+    ones += n;
+    codes += n;
+    left -= n;
+  }
+  return !too_large(all);
+}
+
+/* 8 codes of up to 15 bits and their quotients, in 32 bits. */
+INLINE __m256i codes8_of(unsigned k, const uint8_t *ones, const uint8_t *lows, __m256i *quotients) {
+  const __m256i bit = _mm256_mullo_epi32(_mm256_set1_epi32((int)k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  __m256i at = _mm256_srli_epi32(bit, 3); /* byte of each value, at most 13 of 16 */
+  __m256i spread = _mm256_shuffle_epi8(at, _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+  __m256i bytes = _mm256_add_epi8(spread, _mm256_set1_epi32(0x03020100));
+  __m256i x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(lows)), bytes);
+  x = _mm256_and_si256(_mm256_srlv_epi32(x, _mm256_and_si256(bit, _mm256_set1_epi32(7))), _mm256_set1_epi32((1 << k) - 1));
+  __m128i q = _mm_sub_epi8(_mm_sub_epi8(_mm_loadl_epi64((const __m128i *)(const void *)ones), _mm_loadl_epi64((const __m128i *)(const void *)(ones - 1))), _mm_set1_epi8(1));
+  *quotients = _mm256_cvtepu8_epi32(q);
+  return _mm256_add_epi32(_mm256_sll_epi32(*quotients, _mm_cvtsi32_si128((int)k)), x);
+}
+
+INLINE __m256i prefix32(__m256i x) {
+  x = _mm256_add_epi32(x, _mm256_slli_si256(x, 4));
+  x = _mm256_add_epi32(x, _mm256_slli_si256(x, 8));
+  __m256i last = _mm256_shuffle_epi32(x, 0xff);
+  return _mm256_add_epi32(x, _mm256_permute2x128_si256(last, last, 0x08));
+}
+
+/* Quotients of lanes from n on are not looked at. */
+INLINE __m256i first_lanes(__m256i x, uint32_t n) {
+  return _mm256_and_si256(x, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n < 8 ? n : 8)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+}
+
+INLINE bool too_large32(__m256i all) { return !_mm256_testz_si256(all, _mm256_set1_epi32(0xC0)); }
+
+AVX2 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
+  const __m256i step = _mm256_set1_epi32((int)add), last = _mm256_set1_epi32(7);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m256i base = _mm256_setzero_si256(), all = base, q;
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    unsigned k = annb_rice_param(seq, g);
+    uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < n; i += 8, lows += k) {
+      __m256i sums = prefix32(_mm256_add_epi32(codes8_of(k, ones + i, lows, &q), step));
+      all = _mm256_or_si256(all, first_lanes(q, n - i));
+      sums = _mm256_add_epi32(sums, base);
+      store256(ids + i, _mm256_sub_epi32(sums, step));
+      base = _mm256_permutevar8x32_epi32(sums, last);
+    }
+    ones += n;
+    ids += n;
+    left -= n;
+    /* no overflow before this: 128 codes are below 2^28, the sum before them below 2^31 */
+    if (too_large32(all) || ids[-1] + add > limit) return false;
+  }
+  return true;
+}
+
+AVX2 static bool codes32(const annb_rice_seq *seq, uint32_t *codes) {
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m256i all = _mm256_setzero_si256(), q;
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    unsigned k = annb_rice_param(seq, g);
+    uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < n; i += 8, lows += k) {
+      store256(codes + i, codes8_of(k, ones + i, lows, &q));
+      all = _mm256_or_si256(all, first_lanes(q, n - i));
+    }
+    ones += n;
+    codes += n;
+    left -= n;
+  }
+  return !too_large32(all);
+}
+
+/* ---- output ---- */
+
+AVX2 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
+  for (size_t i = 0; i < n; i += 8) store256(out + i, _mm256_cvtepu16_epi32(load128(in + i)));
+}
+
+AVX2 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) { annb_map_words(ids, n, table, out); }
+
+AVX2 static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *out) {
+  const __m256i add = _mm256_set1_epi32(base);
+  for (size_t i = 0; i < n; i += 8) {
+    __m256 x = _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_cvtepu16_epi32(load128(codes + i)), add));
+    _mm256_storeu_ps((float *)(void *)(out + 4 * i), x);
+  }
+}
+
+AVX2 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out) {
+  uint16_t lanes[16], highest = 0;
+  __m256i all = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) all = _mm256_max_epu16(all, load256(codes + i));
+  store256(lanes, all);
+  for (unsigned j = 0; j < 16; j++) highest = lanes[j] > highest ? lanes[j] : highest;
+  for (; i < n; i++) highest = codes[i] > highest ? codes[i] : highest;
+  if (highest >= n_entries) return false;
+  annb_look_up_words(codes, n, entries, out);
+  return true;
+}
+
+/* ---- marks ---- */
+
+AVX2 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
+  const __m256i most = _mm256_set1_epi16(254), one = _mm256_set1_epi16(1);
+  uint16_t lanes[16], highest = 0;
+  __m256i all = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m256i x = load256(codes + i), mark = _mm256_add_epi16(_mm256_min_epu16(x, most), one);
+    all = _mm256_max_epu16(all, x);
+    _mm_storeu_si128((__m128i *)(void *)(marks + i), _mm_packus_epi16(_mm256_castsi256_si128(mark), _mm256_extracti128_si256(mark, 1)));
+  }
+  store256(lanes, all);
+  for (unsigned j = 0; j < 16; j++) highest = lanes[j] > highest ? lanes[j] : highest;
+  for (; i < n; i++) {
+    highest = codes[i] > highest ? codes[i] : highest;
+    marks[i] = (uint8_t)(codes[i] < 254 ? codes[i] + 1 : 255);
+  }
+  return highest;
+}
+
+AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id) {
+  annb_scatter_words(ids, marks, n, table, by_id);
+}
+
+AVX2 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
+  const __m256i zero = _mm256_setzero_si256();
+  for (size_t w = 0; w < n_words; w++, by_id += 64) {
+    uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id), zero));
+    uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id + 32), zero)), first = (uint32_t)(64 * w);
+    uint64_t word = ~(low | (uint64_t)high << 32);
+    size_t in_word = annb_emit_all(word, first, by_id, values, out_ids, out_values);
+    store256(by_id, zero);
+    store256(by_id + 32, zero);
+    out_ids += in_word;
+    out_values += 4 * in_word;
+  }
+}
+
+AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
+  const __m256i zero = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    for (size_t j = i; j < i + 32; j += 8)
+      _mm256_storeu_ps(out + j, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(by_id + j)))));
+    store256(by_id + i, zero);
+  }
+  for (; i < n; i++) {
+    out[i] = (float)by_id[i];
+    by_id[i] = 0;
+  }
+}
+
+const annb_kernel annb_kernel_avx2 = {"avx2", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+                                      map,    to_f32, look_up, narrow, scatter, collect, expand};
+
+#else
+typedef int annb_no_avx2; /* a translation unit is not empty */
+#endif

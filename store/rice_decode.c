@@ -1,0 +1,174 @@
+/* Decoding the body of count and dict (SPEC.md 3.5.3). */
+#include "rice.h"
+
+enum { SLOT_ONES = 0, SLOT_IDS = 1, SLOT_CODES = 2, SLOT_COPY = 4, ONES_BEFORE = 64, SEQS = 4, GAPS = 0, HEAD = 1, TAIL_AT = 2, TAIL = 3 };
+
+typedef struct body {
+  annb_rice_seq seq[SEQS];
+  unsigned max_k[SEQS];
+  uint32_t n_escapes;
+  const uint8_t *escapes, *lows, *unary, *end;
+  uint64_t n_ones;
+} body;
+
+uint64_t annb_varint_take(annb_cursor *c) {
+  uint64_t x = 0;
+  for (unsigned shift = 0; shift < 35; shift += 7) {
+    uint8_t byte = annb_cursor_u8(c);
+    x |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128) return c->failed || x > UINT32_MAX ? UINT64_MAX : x;
+  }
+  return UINT64_MAX;
+}
+
+static uint64_t n_groups(uint64_t n) { return (n + ANNB_RICE_GROUP - 1) / ANNB_RICE_GROUP; }
+
+/* Bytes of a sequence's low bits. */
+static uint64_t lows_size(annb_rice_seq *seq, unsigned *max_k) {
+  uint64_t size = 0, groups = n_groups(seq->n);
+  *max_k = 0;
+  for (uint64_t g = 0; g < groups; g++) {
+    unsigned k = annb_rice_param(seq, (uint32_t)g);
+    if (k > *max_k) *max_k = k;
+    uint64_t n = g + 1 < groups ? ANNB_RICE_GROUP : seq->n - g * ANNB_RICE_GROUP;
+    size += (n * k + 7) / 8;
+  }
+  return size;
+}
+
+/* Walk the escapes once, so that later walks need no checks. */
+static bool check_escapes(annb_cursor *c, uint32_t n_escapes, uint32_t n) {
+  uint64_t next = 0;
+  for (uint32_t i = 0; i < n_escapes; i++) {
+    uint64_t skip = annb_varint_take(c), code = annb_varint_take(c);
+    if (skip > UINT32_MAX || code > UINT32_MAX || (next += skip + 1) > n) return false;
+  }
+  return true;
+}
+
+/* Find the parts of a body; every length is checked against the bytes there are. */
+static bool parse(annb_cursor c, uint32_t n, unsigned flags, body *b) {
+  uint64_t head_groups = annb_varint_take(&c), n_tail = annb_varint_take(&c), n_escapes = annb_varint_take(&c);
+  if (c.failed || head_groups > n_groups(n) || n_escapes > n) return false;
+  uint64_t n_head = head_groups * ANNB_RICE_GROUP < n ? head_groups * ANNB_RICE_GROUP : n;
+  if (n_tail > n - n_head) return false;
+  const uint64_t sizes[SEQS] = {n, n_head, n_tail, n_tail};
+  const uint8_t *params = c.at;
+  uint64_t nibbles = 0;
+  for (int i = 0; i < SEQS; i++) {
+    if (nibbles > UINT32_MAX) return false;
+    bool distances = i == GAPS || i == TAIL_AT;
+    b->seq[i] = (annb_rice_seq){(uint32_t)sizes[i], (uint32_t)nibbles, distances && (flags & ANNB_RICE_COARSE) ? 2 : 1, params, NULL, NULL};
+    nibbles += n_groups(sizes[i]);
+    b->n_ones += sizes[i];
+  }
+  if (!annb_cursor_take(&c, (nibbles + 1) / 2)) return false;
+  if (nibbles % 2 && params[nibbles / 2] >> 4) return false;
+  b->n_escapes = (uint32_t)n_escapes;
+  b->escapes = c.at;
+  if (!check_escapes(&c, b->n_escapes, n)) return false;
+  b->lows = c.at;
+  for (int i = 0; i < SEQS; i++)
+    if (!(b->seq[i].lows = annb_cursor_take(&c, lows_size(&b->seq[i], &b->max_k[i])))) return false;
+  b->unary = c.at;
+  b->end = c.end;
+  return annb_cursor_left(&c) >= (b->n_ones + 7) / 8;
+}
+
+/* Kernels read a little further than the low bits: when the record does not, move them to where that is allowed. */
+static bool pad_lows(body *b, annb_scratch *scratch) {
+  if (b->end - b->unary >= (ptrdiff_t)ANNB_KERNEL_OVERREAD) return true;
+  size_t size = (size_t)(b->unary - b->lows);
+  uint8_t *copy = annb_scratch_get(scratch, SLOT_COPY, size + ANNB_KERNEL_OVERREAD);
+  if (!copy) return false;
+  memcpy(copy, b->lows, size);
+  memset(copy + size, 0, ANNB_KERNEL_OVERREAD);
+  for (int i = 0; i < SEQS; i++) b->seq[i].lows = copy + (b->seq[i].lows - b->lows);
+  return true;
+}
+
+static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratch) {
+  uint8_t *ones = annb_scratch_get(scratch, SLOT_ONES, ONES_BEFORE + b->n_ones + ANNB_KERNEL_SLACK);
+  if (!ones) return false;
+  ones += ONES_BEFORE;
+  ones[-1] = UINT8_MAX;
+  if (!kernel->unary(b->unary, (size_t)(b->end - b->unary), b->n_ones, ones)) return false;
+  for (int i = 0; i < SEQS; i++) {
+    b->seq[i].ones = ones;
+    ones += b->seq[i].n;
+  }
+  return true;
+}
+
+static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_shape *shape, unsigned flags, annb_rice_row *row,
+                       annb_scratch *scratch) {
+  unsigned add = flags & ANNB_RICE_REPEATS ? 0 : 1;
+  bool wide = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || shape->n_cols >= UINT16_MAX;
+  void *ids = annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (wide ? 4 : 2));
+  if (!ids || shape->n_cols == 0) return false;
+  uint32_t limit = (uint32_t)shape->n_cols - 1 + add, *ids32 = ids; /* of the sum, which is id + add */
+  uint16_t *ids16 = ids;
+  row->ids16 = shape->n_cols < UINT16_MAX ? ids16 : NULL;
+  row->ids32 = ids32;
+  if (!wide) return kernel->ids16(&b->seq[GAPS], add, limit, ids16);
+  if (b->max_k[GAPS] > ANNB_KERNEL_MAX_K32) kernel = &annb_kernel_scalar;
+  if (!kernel->ids32(&b->seq[GAPS], add, limit, ids32)) return false;
+  for (uint32_t i = 0; row->ids16 && i < row->n; i++) { /* in place: each is read before it is overwritten */
+    uint16_t id = (uint16_t)ids32[i];
+    memcpy((uint8_t *)ids + 2 * (size_t)i, &id, sizeof id);
+  }
+  return true;
+}
+
+/* Positions and codes of the tail: `at` and `code` point to scratch memory of n_tail elements. */
+static bool decode_tail(const annb_kernel *kernel, const body *b, uint32_t room, uint32_t *at, uint32_t *code) {
+  const annb_kernel *k = b->max_k[TAIL_AT] > ANNB_KERNEL_MAX_K32 ? &annb_kernel_scalar : kernel;
+  return k->ids32(&b->seq[TAIL_AT], 1, room, at) && kernel->codes32(&b->seq[TAIL], code);
+}
+
+static bool decode_codes(const annb_kernel *kernel, const body *b, annb_rice_row *row, annb_scratch *scratch) {
+  size_t n = row->n, n_head = b->seq[HEAD].n, n_tail = b->seq[TAIL].n;
+  bool wide = b->max_k[HEAD] > ANNB_KERNEL_MAX_K16 || b->max_k[TAIL] > ANNB_KERNEL_MAX_K16;
+  size_t codes_size = ((n + ANNB_KERNEL_SLACK) * (wide ? 4 : 2) + 63) / 64 * 64;
+  uint8_t *memory = annb_scratch_get(scratch, SLOT_CODES, codes_size + 2 * (n_tail + ANNB_KERNEL_SLACK) * sizeof(uint32_t));
+  if (!memory) return false;
+  uint32_t *at = (uint32_t *)(void *)(memory + codes_size), *code = at + n_tail + ANNB_KERNEL_SLACK;
+  void *codes = memory;
+  if (!(wide ? kernel->codes32(&b->seq[HEAD], codes) : kernel->codes16(&b->seq[HEAD], codes))) return false;
+  if (n_tail > 0 && !decode_tail(kernel, b, (uint32_t)(n - n_head), at, code)) return false;
+  if (wide) {
+    uint32_t *tail = (row->codes32 = codes) + n_head;
+    memset(tail, 0, (n - n_head + ANNB_KERNEL_SLACK) * sizeof *tail);
+    for (size_t i = 0; i < n_tail; i++) tail[at[i]] = code[i] + 1;
+    return true;
+  }
+  uint16_t *tail = (row->codes16 = codes) + n_head;
+  memset(tail, 0, (n - n_head + ANNB_KERNEL_SLACK) * sizeof *tail);
+  for (size_t i = 0; i < n_tail; i++) tail[at[i]] = (uint16_t)(code[i] + 1);
+  return true;
+}
+
+bool annb_rice_decode(const annb_kernel *kernel, const annb_row_shape *shape, unsigned flags, const uint8_t *data, size_t length,
+                      annb_rice_row *row, annb_scratch *scratch) {
+  body b = {.n_ones = 0};
+  if (!kernel) kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
+  *row = (annb_rice_row){.n = shape->nnz};
+  if (!parse(annb_cursor_of(data, length, 0, length), shape->nnz, flags, &b)) return false;
+  row->n_escapes = b.n_escapes;
+  row->escapes = b.escapes;
+  row->escapes_end = b.lows;
+  return pad_lows(&b, scratch) && decode_ones(kernel, &b, scratch) && decode_ids(kernel, &b, shape, flags, row, scratch) &&
+         decode_codes(kernel, &b, row, scratch);
+}
+
+void annb_rice_ids(const annb_kernel *kernel, const annb_rice_row *row, uint32_t *indices) {
+  if (row->ids16) kernel->widen(row->ids16, row->n, indices);
+  else memcpy(indices, row->ids32, (size_t)row->n * sizeof *indices);
+}
+
+void annb_rice_escape(const uint8_t **at, const uint8_t *end, uint32_t *position, uint32_t *code) {
+  annb_cursor c = {*at, end, false};
+  *position += (uint32_t)annb_varint_take(&c) + 1;
+  *code = (uint32_t)annb_varint_take(&c);
+  *at = c.at;
+}

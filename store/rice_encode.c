@@ -1,0 +1,305 @@
+/* Encoding the body of count and dict (SPEC.md 3.5.3). Every choice is made with integers, so that all machines choose alike. */
+#include "rice.h"
+
+#include <string.h>
+
+enum { SLOT_WORK = 0, SLOT_BODY = 1, ESCAPE_BITS = 40 /* what an escape costs, about */, MAX_NIBBLE = 15, ROOM = ANNB_RICE_GROUP };
+
+/* A sequence to be coded: values, padded with zeros to whole groups, and a nibble per group. */
+typedef struct seq {
+  uint32_t n;
+  unsigned step;
+  uint32_t *values;
+  uint8_t *nibbles;
+} seq;
+
+typedef struct plan {
+  seq gaps, head, tail_at, tail;
+  uint32_t *escape_at, *escape_code;
+  uint32_t n_escapes;
+} plan;
+
+static size_t groups_of(size_t n) { return (n + ANNB_RICE_GROUP - 1) / ANNB_RICE_GROUP; }
+
+static unsigned bit_width(uint32_t x) { return x ? 32 - (unsigned)__builtin_clz(x) : 0; }
+
+/* Sum of the quotients of a group, each counted as `cap` at most. */
+static uint32_t quotients(const uint32_t *values, unsigned k, uint32_t cap) {
+  uint32_t sum = 0;
+  for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) {
+    uint32_t q = values[i] >> k;
+    sum += q < cap ? q : cap;
+  }
+  return sum;
+}
+
+/* The nibble with which n values of a group cost least, and their bits in *bits. Values whose quotient passes `cap` cost cap bits. */
+static unsigned choose(const uint32_t *values, uint32_t n, unsigned step, unsigned lowest, uint32_t cap, uint32_t *bits) {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) sum += values[i];
+  unsigned guess = sum > n ? (bit_width((uint32_t)(sum * 3 / 4 / n)) + step - 1) / step : 0;
+  if (guess < lowest) guess = lowest;
+  if (guess > MAX_NIBBLE) guess = MAX_NIBBLE;
+  uint32_t best = n * (guess * step + 1) + quotients(values, guess * step, cap), cost;
+  unsigned nibble = guess;
+  while (nibble > lowest && (cost = n * ((nibble - 1) * step + 1) + quotients(values, (nibble - 1) * step, cap)) < best) {
+    best = cost;
+    nibble--;
+  }
+  if (nibble == guess)
+    while (nibble < MAX_NIBBLE && (cost = n * ((nibble + 1) * step + 1) + quotients(values, (nibble + 1) * step, cap)) < best) {
+      best = cost;
+      nibble++;
+    }
+  *bits = best;
+  return nibble;
+}
+
+/* Nibbles of a sequence that has no escapes. */
+static void choose_all(seq *s) {
+  for (size_t g = 0; g < groups_of(s->n); g++) {
+    const uint32_t *values = s->values + g * ANNB_RICE_GROUP;
+    uint32_t n = s->n - (uint32_t)(g * ANNB_RICE_GROUP), bits, all = 0;
+    for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) all |= values[i];
+    unsigned width = bit_width(all), limit = bit_width(ANNB_RICE_MAX_QUOTIENT);
+    unsigned lowest = width > limit ? (width - limit + s->step - 1) / s->step : 0;
+    s->nibbles[g] = (uint8_t)choose(values, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, s->step, lowest, ANNB_RICE_MAX_QUOTIENT + 1, &bits);
+  }
+}
+
+static void pad(uint32_t *values, size_t n) { memset(values + n, 0, (ROOM - n % ROOM) * sizeof *values); }
+
+/* Gaps of the ids; false when they descend. */
+static bool make_gaps(const uint32_t *ids, plan *p, unsigned *flags) {
+  /* n counts too: a distance between positions of the tail may be as large */
+  uint32_t n = p->gaps.n, *gaps = p->gaps.values, highest = ids[0] | n, repeats = 0, descents = 0;
+  gaps[0] = ids[0];
+  for (uint32_t i = 1; i < n; i++) {
+    gaps[i] = ids[i] - ids[i - 1] - 1;
+    repeats |= ids[i] == ids[i - 1];
+    descents |= ids[i] < ids[i - 1];
+  }
+  if (descents) return false;
+  if (repeats) {
+    *flags |= ANNB_RICE_REPEATS;
+    for (uint32_t i = 1; i < n; i++) gaps[i]++;
+  }
+  for (uint32_t i = 1; i < n; i++) highest |= gaps[i];
+  pad(gaps, n);
+  if (bit_width(highest) > MAX_NIBBLE + bit_width(ANNB_RICE_MAX_QUOTIENT)) {
+    *flags |= ANNB_RICE_COARSE;
+    p->gaps.step = p->tail_at.step = 2;
+  }
+  return true;
+}
+
+/* About what s codes cost as a tail, of `length` elements, whose codes − 1 sum up to `excess`. */
+static uint64_t tail_cost(uint64_t length, uint64_t s, uint64_t excess) {
+  if (s == 0) return 0;
+  unsigned k = bit_width((uint32_t)(length * 11 / 16 / s));
+  k -= k > 0;
+  return s * (k + 1) + ((length - s) >> k) + s + excess + 16;
+}
+
+/* How many groups are the head: nibbles and costs of all groups are found on the way. */
+static size_t choose_split(plan *p, const uint32_t *codes, uint32_t *costs) {
+  size_t groups = groups_of(p->gaps.n), best_head = groups;
+  uint64_t total = 0, s = 0, excess = 0;
+  for (size_t g = 0; g < groups; g++) {
+    uint32_t n = p->gaps.n - (uint32_t)(g * ANNB_RICE_GROUP);
+    p->head.nibbles[g] = (uint8_t)choose(codes + g * ANNB_RICE_GROUP, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, 1, 0, ESCAPE_BITS, &costs[g]);
+    total += costs[g];
+  }
+  uint64_t best = total, head = total;
+  for (size_t g = groups; g-- > 0;) {
+    const uint32_t *group = codes + g * ANNB_RICE_GROUP;
+    head -= costs[g];
+    for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) {
+      s += group[i] > 0;
+      uint32_t more = group[i] > 0 ? group[i] - 1 : 0;
+      excess += more < ESCAPE_BITS ? more : ESCAPE_BITS;
+    }
+    uint64_t cost = head + tail_cost(p->gaps.n - g * ANNB_RICE_GROUP, s, excess);
+    if (cost < best) {
+      best = cost;
+      best_head = g;
+    }
+  }
+  return best_head;
+}
+
+static void add_escape(plan *p, uint32_t at, uint32_t *code) {
+  p->escape_at[p->n_escapes] = at;
+  p->escape_code[p->n_escapes++] = *code;
+  *code = 0;
+}
+
+/* Move outliers out of the head and list what of the tail is not zero. */
+static void split(plan *p, uint32_t *codes) {
+  for (uint32_t i = 0; i < p->head.n; i++)
+    if (codes[i] >> p->head.nibbles[i / ANNB_RICE_GROUP] > ESCAPE_BITS) add_escape(p, i, &codes[i]);
+  uint32_t last = p->head.n, s = 0;
+  for (uint32_t i = p->head.n; i < p->gaps.n; i++) {
+    if (codes[i] == 0) continue;
+    if (codes[i] > ESCAPE_BITS) {
+      add_escape(p, i, &codes[i]);
+      continue;
+    }
+    p->tail_at.values[s] = i - last;
+    p->tail.values[s++] = codes[i] - 1;
+    last = i + 1;
+  }
+  p->tail_at.n = p->tail.n = s;
+  pad(p->tail_at.values, s);
+  pad(p->tail.values, s);
+  choose_all(&p->tail_at);
+  choose_all(&p->tail);
+}
+
+uint8_t *annb_varint_put(uint8_t *out, uint32_t x) {
+  for (; x > 127; x >>= 7) *out++ = (uint8_t)(x | 128);
+  *out++ = (uint8_t)x;
+  return out;
+}
+
+/* The low bits of one group: writes up to 8 bytes more than it returns. */
+static uint8_t *put_group(uint8_t *out, const uint32_t *values, uint32_t n, unsigned k) {
+  uint64_t mask = (UINT64_C(1) << k) - 1, word = 0;
+  uint8_t *end = out + (n * k + 7) / 8;
+  if (k == 0) return end;
+  if (k <= 8) {
+    for (uint32_t i = 0; i < n; i += 8, out += k, word = 0) {
+      for (unsigned j = 0; j < 8; j++) word |= (values[i + j] & mask) << j * k;
+      memcpy(out, &word, 8);
+    }
+    return end;
+  }
+  unsigned fill = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    word |= (values[i] & mask) << fill;
+    memcpy(out, &word, 8);
+    fill += k;
+    out += fill / 8;
+    word >>= fill / 8 * 8;
+    fill %= 8;
+  }
+  return end;
+}
+
+static uint8_t *put_lows(uint8_t *out, const seq *s) {
+  for (uint32_t at = 0; at < s->n; at += ANNB_RICE_GROUP) {
+    uint32_t n = s->n - at < ANNB_RICE_GROUP ? s->n - at : ANNB_RICE_GROUP;
+    out = put_group(out, s->values + at, n, s->nibbles[at / ANNB_RICE_GROUP] * s->step);
+    if (s->n - at <= ANNB_RICE_GROUP) break;
+  }
+  return out;
+}
+
+/* A unary stream under way: the low `fill` < 8 bits of `word` are still to be written. */
+typedef struct unary {
+  uint8_t *out;
+  uint64_t word;
+  uint32_t fill;
+} unary;
+
+/* Add the n ≤ 56 bits of `bits`; writes up to 8 bytes, which the next call overwrites but for the whole bytes. */
+static inline void put_bits(unary *u, uint64_t bits, uint32_t n) {
+  u->word |= bits << u->fill;
+  u->fill += n;
+  memcpy(u->out, &u->word, 8);
+  u->out += u->fill / 8;
+  u->word >>= u->fill & ~7u;
+  u->fill %= 8;
+}
+
+static inline void put_quotient(unary *u, uint32_t quotient) {
+  for (; quotient > 55; quotient -= 32) put_bits(u, 0, 32);
+  put_bits(u, UINT64_C(1) << quotient, quotient + 1);
+}
+
+static void put_quotients(unary *u, const seq *s) {
+  unary w = *u;
+  for (size_t i = 0; i < s->n;) {
+    unsigned k = s->nibbles[i / ANNB_RICE_GROUP] * s->step;
+    size_t end = s->n - i < ANNB_RICE_GROUP ? s->n : i + ANNB_RICE_GROUP;
+    for (; i + 4 <= end; i += 4) { /* four at once, when they are as short as they mostly are */
+      const uint32_t *v = s->values + i;
+      uint32_t a = v[0] >> k, b = a + (v[1] >> k) + 1, c = b + (v[2] >> k) + 1, d = c + (v[3] >> k) + 1;
+      if (d < 56) put_bits(&w, UINT64_C(1) << a | UINT64_C(1) << b | UINT64_C(1) << c | UINT64_C(1) << d, d + 1);
+      else
+        for (unsigned j = 0; j < 4; j++) put_quotient(&w, v[j] >> k);
+    }
+    for (; i < end; i++) put_quotient(&w, s->values[i] >> k);
+  }
+  *u = w;
+}
+
+/* Bytes that a body needs at most: low bits and quotients exactly, the rest roughly. */
+static size_t size_limit(const plan *p) {
+  const seq *all[] = {&p->gaps, &p->head, &p->tail_at, &p->tail};
+  uint64_t bits = 0, bytes = 64;
+  for (int s = 0; s < 4; s++)
+    for (size_t g = 0; g < groups_of(all[s]->n); g++) {
+      unsigned k = all[s]->nibbles[g] * all[s]->step;
+      bits += ANNB_RICE_GROUP * (k + 1u) + quotients(all[s]->values + g * ANNB_RICE_GROUP, k, ANNB_RICE_MAX_QUOTIENT);
+      bytes += 2;
+    }
+  return bytes + bits / 8 + (size_t)p->n_escapes * 10;
+}
+
+static size_t put_body(const plan *p, uint8_t *start) {
+  const seq *all[] = {&p->gaps, &p->head, &p->tail_at, &p->tail};
+  uint8_t *out = annb_varint_put(start, (uint32_t)groups_of(p->head.n));
+  out = annb_varint_put(out, p->tail.n);
+  out = annb_varint_put(out, p->n_escapes);
+  size_t nibbles = 0;
+  for (int s = 0; s < 4; s++)
+    for (size_t g = 0; g < groups_of(all[s]->n); g++, nibbles++) {
+      if (nibbles % 2 == 0) out[nibbles / 2] = all[s]->nibbles[g];
+      else out[nibbles / 2] |= (uint8_t)(all[s]->nibbles[g] << 4);
+    }
+  out += (nibbles + 1) / 2;
+  for (uint32_t i = 0, next = 0; i < p->n_escapes; i++) {
+    out = annb_varint_put(out, p->escape_at[i] - next);
+    out = annb_varint_put(out, p->escape_code[i]);
+    next = p->escape_at[i] + 1;
+  }
+  for (int s = 0; s < 4; s++) out = put_lows(out, all[s]);
+  unary u = {out, 0, 0};
+  for (int s = 0; s < 4; s++) put_quotients(&u, all[s]);
+  return (size_t)(u.out - start) + (u.fill > 0); /* put_bits has written the last byte */
+}
+
+/* Divide work memory of n elements per array among the sequences. */
+static bool make_plan(plan *p, uint32_t n, uint32_t *codes, uint32_t **costs, annb_scratch *scratch) {
+  size_t each = (size_t)n + 2 * ROOM, groups = groups_of(n) + 1;
+  uint32_t *w = annb_scratch_get(scratch, SLOT_WORK, (5 * each + groups) * sizeof *w + 4 * groups);
+  if (!w) return false;
+  uint8_t *nibbles = (uint8_t *)(w + 5 * each + groups);
+  *costs = w + 5 * each;
+  *p = (plan){.gaps = {n, 1, w, nibbles},
+              .head = {0, 1, codes, nibbles + groups},
+              .tail_at = {0, 1, w + each, nibbles + 2 * groups},
+              .tail = {0, 1, w + 2 * each, nibbles + 3 * groups},
+              .escape_at = w + 3 * each,
+              .escape_code = w + 4 * each};
+  return true;
+}
+
+size_t annb_rice_encode(const annb_row_shape *shape, const uint32_t *ids, uint32_t *codes, unsigned *flags, uint8_t *out, size_t capacity,
+                        annb_scratch *scratch) {
+  plan p;
+  uint32_t n = shape->nnz, *costs;
+  if (n == 0 || n > ANNB_MAX_ROW_NNZ || !make_plan(&p, n, codes, &costs, scratch) || !make_gaps(ids, &p, flags)) return 0;
+  pad(codes, n);
+  choose_all(&p.gaps);
+  size_t head = choose_split(&p, codes, costs) * ANNB_RICE_GROUP;
+  p.head.n = head < n ? (uint32_t)head : n;
+  split(&p, codes);
+  uint8_t *body = annb_scratch_get(scratch, SLOT_BODY, size_limit(&p));
+  if (!body) return 0;
+  size_t length = put_body(&p, body);
+  if (length > capacity) return 0;
+  memcpy(out, body, length);
+  return length;
+}
