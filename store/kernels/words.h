@@ -60,7 +60,7 @@ ANNB_INLINE void annb_scatter_words(const uint16_t *ids, const uint8_t *marks, s
 
 /* For `collect`: the lowest set bit of a word as an element; without one, something that the next element overwrites. */
 ANNB_INLINE uint64_t annb_emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id, uint8_t *out_value) {
-  uint32_t place = word ? (uint32_t)__builtin_ctzll(word) : 64; /* one instruction */
+  uint32_t place = (uint32_t)__builtin_ctzll(word | UINT64_C(1) << 63); /* without a branch: an empty word gives the last place */
   annb_put32(out_id, first + place);
   annb_put32(out_value, values[marks[place]]);
   return word & (word - 1);
