@@ -1,9 +1,13 @@
 #include "graph.h"
 
+#include "../store/cursor.h"
 #include "../store/error.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define DEFAULT_CACHE (UINT64_C(1) << 20) /* HDF5's own, of chunks */
+#define MAX_CACHE (UINT64_C(256) << 20)
 
 void annb_graph_free(annb_graph *graph) {
   for (uint32_t i = 0; i < graph->n; i++) free(graph->nodes[i].name);
@@ -172,16 +176,30 @@ annb_status annb_attrs_read(hid_t object, bool by_name, const char *file, const 
   return annb_h5_fail(err, ANNB_EINPUT, file, path, "its attributes cannot be listed");
 }
 
+/* Bytes of one chunk; 0 when there are no chunks. */
+static uint64_t chunk_bytes(hid_t dataset, hid_t properties) {
+  hsize_t chunk[32];
+  int rank = H5Pget_layout(properties) == H5D_CHUNKED ? H5Pget_chunk(properties, 32, chunk) : 0;
+  if (rank <= 0) return 0;
+  hid_t type = H5Dget_type(dataset);
+  uint64_t bytes = H5Tget_size(type);
+  annb_h5_close(&type);
+  for (int i = 0; i < rank; i++)
+    if (!annb_mul(bytes, chunk[i], &bytes)) return UINT64_MAX;
+  return bytes;
+}
+
 hid_t annb_h5_open_dataset(hid_t group, const char *name) {
-  hid_t dataset = H5Dopen2(group, name, H5P_DEFAULT);
-  if (dataset < 0) return dataset;
-  hid_t properties = H5Dget_create_plist(dataset);
-  int external = properties >= 0 && H5Pget_layout(properties) == H5D_CONTIGUOUS ? H5Pget_external_count(properties) : 0;
+  hid_t dataset = H5Dopen2(group, name, H5P_DEFAULT), properties = dataset < 0 ? -1 : H5Dget_create_plist(dataset);
+  if (properties < 0) return dataset;
+  bool external = H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) > 0;
+  uint64_t chunk = chunk_bytes(dataset, properties);
   annb_h5_close(&properties);
-  if (external <= 0) return dataset;
+  if (!external && (chunk <= DEFAULT_CACHE || chunk > MAX_CACHE)) return dataset;
   annb_h5_close(&dataset);
   hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-  H5Pset_efile_prefix(access, "${ORIGIN}");
+  if (external) H5Pset_efile_prefix(access, "${ORIGIN}");
+  else H5Pset_chunk_cache(access, 521, chunk, 1.0);
   dataset = H5Dopen2(group, name, access);
   annb_h5_close(&access);
   /* open elsewhere already, without the prefix */

@@ -26,7 +26,7 @@ static annb_status follow(const char *name, bool force, annb_output *out, annb_e
     if (is_link) return annb_fail(err, ANNB_EEXIST, name, "is a link to %s: choose another name", what);
     return annb_fail(err, ANNB_EEXIST, name, S_ISDIR(there.st_mode) ? "is a directory" : "exists and is not a regular file");
   }
-  if (!force) return annb_fail(err, ANNB_EEXIST, name, "exists already: choose another name, or force it to be replaced");
+  if (!force) return annb_fail(err, ANNB_EEXIST, name, "exists already");
   out->path = is_link ? realpath(name, NULL) : strdup(name);
   return out->path ? ANNB_OK : annb_fail_errno(err, name, "examine");
 }

@@ -12,30 +12,36 @@
 
 #define PIECE_BYTES (UINT64_C(4) << 20)
 #define PIECE_STRINGS (UINT64_C(1) << 14)
-#define MAX_REWRITTEN (UINT64_C(1) << 36) /* bytes that a virtual dataset may state */
-#define LARGE (UINT64_C(64) << 20)
+#define MAX_REWRITTEN (UINT64_C(1) << 36) /* bytes that a dataset may state that is copied by value */
 #define MAX_FILTER_VALUES 256             /* HDF5 refuses to be asked for more */
 #define TEMPORARY ANNB_RESERVED "type"
 
 /* ---- committed datatypes ---- */
 
-/* Copy a committed type of the source into the current destination as `name` in the group `to`. */
-static hid_t copy_committed(hid_t type, hid_t to, const char *name, H5T_cset_t cset) {
-  hid_t properties = H5Pcreate(H5P_OBJECT_COPY), link_properties = annb_link_properties(cset);
-  H5Pset_copy_object(properties, H5O_COPY_WITHOUT_ATTR_FLAG);
-  herr_t r = H5Ocopy(type, ".", to, name, properties, link_properties);
-  annb_h5_close(&properties);
+/* Commit the same type in the current destination: as `name` in the group `to`, or without a name (NULL) until something links to it.
+ * Not by H5Ocopy, which crashes on damaged types. */
+static hid_t commit_copy(annb_tree *tree, hid_t type, hid_t to, const char *name, H5T_cset_t cset) {
+  hid_t copy = H5Tcopy(type), from = H5Tget_create_plist(type), properties = H5Pcreate(H5P_DATATYPE_CREATE);
+  hid_t link_properties = annb_link_properties(cset);
+  unsigned order, compact, dense;
+  herr_t r = copy < 0 || from < 0 || properties < 0 ? -1 : H5Pset_obj_track_times(properties, false);
+  if (r >= 0 && H5Pget_attr_creation_order(from, &order) >= 0) r = H5Pset_attr_creation_order(properties, order);
+  if (r >= 0 && H5Pget_attr_phase_change(from, &compact, &dense) >= 0) r = H5Pset_attr_phase_change(properties, compact, dense);
+  if (r >= 0 && name) r = H5Tcommit2(to, name, copy, link_properties, properties, H5P_DEFAULT);
+  else if (r >= 0) r = H5Tcommit_anon(tree->out[tree->current], copy, properties, H5P_DEFAULT);
+  if (r < 0) annb_h5_close(&copy);
   annb_h5_close(&link_properties);
-  return r < 0 ? -1 : H5Topen2(to, name, H5P_DEFAULT);
+  annb_h5_close(&properties);
+  annb_h5_close(&from);
+  return copy;
 }
 
 annb_status annb_tree_committed(annb_tree *tree, const annb_place *place, const annb_link *link, annb_error *err) {
   uint32_t node;
   hid_t type = H5Topen2(place->from, link->name, H5P_DEFAULT), copy = -1;
-  if (type >= 0) copy = copy_committed(type, place->to, link->name, link->cset);
-  annb_status s = copy < 0
-                      ? annb_tree_fail(tree, ANNB_EUNSUPPORTED, place->node, link->name, "the committed datatype cannot be copied", err)
-                      : annb_tree_made(tree, place, link->name, type, copy, false, &node, err);
+  if (type >= 0) copy = commit_copy(tree, type, place->to, link->name, link->cset);
+  annb_status s = copy < 0 ? annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "the committed datatype cannot be copied", err)
+                           : annb_tree_made(tree, place, link->name, type, copy, false, &node, err);
   annb_h5_close(&copy);
   annb_h5_close(&type);
   return s;
@@ -44,13 +50,10 @@ annb_status annb_tree_committed(annb_tree *tree, const annb_place *place, const 
 /* A committed type met before its own link: without a name until that is met. */
 static annb_status committed_early(annb_tree *tree, uint32_t node, const char *name, hid_t type, hid_t *out, annb_error *err) {
   uint32_t made;
-  hid_t root = H5Gopen2(tree->out[tree->current], "/", H5P_DEFAULT);
-  annb_place place = {-1, root, 0};
-  *out = copy_committed(type, root, TEMPORARY, H5T_CSET_ASCII);
-  annb_status s = *out < 0 ? annb_tree_fail(tree, ANNB_EUNSUPPORTED, node, name, "its committed datatype cannot be copied", err)
+  const annb_place place = {-1, -1, 0};
+  *out = commit_copy(tree, type, -1, NULL, H5T_CSET_ASCII);
+  annb_status s = *out < 0 ? annb_tree_fail(tree, ANNB_EINPUT, node, name, "its committed datatype cannot be copied", err)
                            : annb_tree_made(tree, &place, NULL, type, *out, false, &made, err);
-  if (*out >= 0) H5Ldelete(root, TEMPORARY, H5P_DEFAULT);
-  annb_h5_close(&root);
   if (s) annb_h5_close(out);
   return s;
 }
@@ -92,9 +95,9 @@ static void copy_fill(hid_t from, hid_t type, hid_t to) {
 
 /* Filters that give back exactly what they were given, whatever their settings. */
 static bool is_exact(H5Z_filter_t id) {
-  static const H5Z_filter_t exact[] = {H5Z_FILTER_DEFLATE, H5Z_FILTER_SHUFFLE, H5Z_FILTER_FLETCHER32, H5Z_FILTER_SZIP,
-                                       307 /* bzip2 */,    32000 /* lzf */,    32001 /* blosc */,     32004 /* lz4 */,
-                                       32008 /* bitshuffle */, 32015 /* zstd */};
+  static const H5Z_filter_t exact[] = {
+      H5Z_FILTER_DEFLATE, H5Z_FILTER_SHUFFLE, H5Z_FILTER_FLETCHER32, H5Z_FILTER_SZIP,        307 /* bzip2 */,
+      32000 /* lzf */,    32001 /* blosc */,  32004 /* lz4 */,       32008 /* bitshuffle */, 32015 /* zstd */};
   for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
     if (exact[i] == id) return true;
   return false;
@@ -233,16 +236,9 @@ static bool file_there(const char *dir, size_t dir_length, const char *name) {
 }
 
 /* HDF5 reads fill values where the source of a virtual dataset is missing: find that out before. */
-static annb_status check_virtual(annb_tree *tree, hid_t properties, hid_t dataset, const char *path, annb_error *err) {
+static annb_status check_virtual(annb_tree *tree, hid_t properties, const char *path, annb_error *err) {
   size_t n = 0;
   annb_status s = ANNB_OK;
-  hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
-  uint64_t bytes, points = (uint64_t)H5Sget_simple_extent_npoints(space);
-  if (!annb_mul(points, H5Tget_size(type), &bytes) || bytes > MAX_REWRITTEN)
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, tree->in_name, path,
-                     "is a virtual dataset of more than 64 GiB, which would have to be copied whole");
-  annb_h5_close(&space);
-  annb_h5_close(&type);
   H5Pget_virtual_count(properties, &n);
   const char *slash = strrchr(tree->in_name, '/');
   size_t dir = slash ? (size_t)(slash - tree->in_name) + 1 : 0;
@@ -259,13 +255,31 @@ static annb_status check_virtual(annb_tree *tree, hid_t properties, hid_t datase
 
 /* ---- datasets ---- */
 
-/* Values of these types hold addresses, which H5Ocopy would have to convert: it crashes when one of them or a filter is bad. */
-static bool holds_addresses(hid_t type) {
-  if (H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_REFERENCE) > 0 || H5Tis_variable_str(type) > 0) return true;
-  return H5Tdetect_class(type, H5T_STRING) > 0 && H5Tget_class(type) != H5T_STRING;
+/* H5Ocopy crashes when it cannot read: a damaged contiguous dataset, an address in a string or sequence, or a filter is enough. So it gets
+ * only what it need not look into: chunks of plain values. */
+static bool for_raw_copy(H5D_layout_t layout, hid_t type) {
+  if (layout != H5D_CHUNKED || H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_REFERENCE) > 0) return false;
+  return H5Tdetect_class(type, H5T_STRING) <= 0 || (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) <= 0);
 }
 
-/* By reading and writing: virtual and external ones, strings, and those with references (whose values follow at the end). */
+/* Was anything ever written to it? What was not needs no copy. */
+static bool has_values(hid_t dataset, H5D_layout_t layout, bool external) {
+  H5D_space_status_t status;
+  return layout == H5D_VIRTUAL || external || H5Dget_space_status(dataset, &status) < 0 || status != H5D_SPACE_STATUS_NOT_ALLOCATED;
+}
+
+/* A few bytes may state a virtual or chunked dataset of any size; the values of contiguous ones are all in the file. */
+static annb_status check_size(annb_tree *tree, hid_t dataset, hid_t type, const char *path, annb_error *err) {
+  hid_t space = H5Dget_space(dataset);
+  hssize_t n = H5Sget_simple_extent_npoints(space);
+  uint64_t bytes;
+  annb_h5_close(&space);
+  if (n >= 0 && annb_mul((uint64_t)n, H5Tget_size(type), &bytes) && bytes <= MAX_REWRITTEN) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EUNSUPPORTED, tree->in_name, path,
+                      "is larger than 64 GiB and of a kind that has to be copied value by value");
+}
+
+/* By reading and writing; the values of references follow at the end. */
 static annb_status rewrite(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type, bool values,
                            hid_t *copy, annb_error *err) {
   hid_t space = H5Dget_space(dataset), properties = annb_tree_plain_properties(dataset), link_properties = annb_link_properties(link->cset);
@@ -311,11 +325,13 @@ static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, cons
   bool external = layout == H5D_CONTIGUOUS && H5Pget_external_count(properties) > 0, references = H5Tdetect_class(type, H5T_REFERENCE) > 0;
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   annb_status s = ANNB_OK;
-  if (layout == H5D_VIRTUAL) s = check_virtual(tree, properties, dataset, path, err);
-  bool large = layout == H5D_CONTIGUOUS && annb_h5_stored(dataset) >= LARGE; /* in pieces it can be cancelled */
-  if (!s && (external || large || layout == H5D_VIRTUAL || holds_addresses(type)))
-    s = rewrite(tree, place, link, dataset, type, !references, &copy, err);
-  else if (!s) s = copy_raw(tree, place, link, dataset, type, &copy, err);
+  bool raw = for_raw_copy(layout, type), values = has_values(dataset, layout, external);
+  references = references && values;
+  if (layout == H5D_VIRTUAL) s = check_virtual(tree, properties, path, err);
+  if (!s && !raw && (layout == H5D_VIRTUAL || layout == H5D_CHUNKED) && values)
+    s = check_size(tree, dataset, type, path, err);
+  if (!s && raw) s = copy_raw(tree, place, link, dataset, type, &copy, err);
+  else if (!s) s = rewrite(tree, place, link, dataset, type, values && !references, &copy, err);
   if (!s) s = annb_tree_made(tree, place, link->name, dataset, copy, false, &node, err);
   if (!s && references) s = annb_tree_hold(tree, node, NULL, err);
   free(path);

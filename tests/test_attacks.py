@@ -122,7 +122,7 @@ def interrupted(args, seconds, number):
 @pytest.mark.parametrize("kind", ["string", "reference"])
 def test_huge_dataset_with_one_value_can_be_interrupted(kind, number, tmp_path):
     def change(f):
-        d = f.create_dataset("uns/huge", (HUGE,), h5py.string_dtype() if kind == "string" else h5py.ref_dtype, chunks=(1 << 12,))
+        d = f.create_dataset("uns/huge", (1 << 31,), h5py.string_dtype() if kind == "string" else h5py.ref_dtype, chunks=(1 << 12,))
         d[5] = "five" if kind == "string" else f["obs"].ref
 
     source = made(tmp_path / "a.h5ad", change)

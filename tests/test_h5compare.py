@@ -93,7 +93,7 @@ def test_change_is_seen(name, tmp_path):
     result = run("convert-check", a, b)
     assert result.code == 1, str(result)
     assert any(line.startswith(path) for line in result.out.splitlines()), str(result)
-    assert "difference" in result.err
+    assert "difference" in result.out.splitlines()[-1]
 
 
 @pytest.mark.parametrize("fills, same", [((None, 0.0), True), ((3.0, 3.0), True), ((3.0, 4.0), False)])
