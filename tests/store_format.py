@@ -52,6 +52,25 @@ def rows(data, size):
     return [data[i : i + size] for i in range(0, len(data), size)]
 
 
+def segment_codecs(data):
+    """The mask of a segment's header."""
+    return struct.unpack_from("<Q", data, 64)[0]
+
+
+def record_codecs(data):
+    """The codec of each record of a segment, rows without elements left out."""
+    block_rows, = struct.unpack_from("<I", data, 56)
+    tables = sections(data)
+    n_rows, = struct.unpack_from("<Q", tables[3][0], 0)
+    out, end = [], 4096
+    for row in range(n_rows):
+        start = (end + 4095) // 4096 * 4096 if row % block_rows == 0 else end
+        end, nnz = struct.unpack_from("<QI", tables[2][0], 4096 * (row // 255) + 16 + 16 * (row % 255))
+        if nnz:
+            out.append(data[start])
+    return out
+
+
 def arrays(data):
     """{name: values} of the free arrays of a flat-arrays file."""
     tables, out = sections(data), {}

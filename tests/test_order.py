@@ -1,5 +1,7 @@
 """The orders that pack finds and keeps: of genes, and of the source's elements; and that export gives the source's back."""
+import shutil
 import struct
+import time
 
 import h5py
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 import made_files
 from h5compare import differences
 from store_format import Manifest
-from support import SANITIZED, ok, tree
+from support import LONG, SANITIZED, ok, tree
 
 
 N, M = 1500, 300
@@ -239,8 +241,31 @@ def test_deterministic(tmp_path, kind):
     rank = rng.permutation(M if kind == "csr" else N)
     x = reorder(matrix(kind), lambda i: rng.permutation(M) if kind == "csr" and i % 9 == 0 else rank)
     made_files.write(tmp_path / "in.h5ad", x, compression="gzip")
-    trees = []
-    for i, options in enumerate((["--threads", 1], ["--threads", 3], ["--memory", "32M"], ["--memory", "1G", "--threads", 2])):
-        ok("pack", tmp_path / "in.h5ad", "-o", tmp_path / f"s{i}", *options)
-        trees.append(tree(tmp_path / f"s{i}"))
-    assert trees[0].keys() == trees[1].keys() and all(t == trees[0] for t in trees)
+    same_trees(tmp_path)
+
+
+def same_trees(tmp_path):
+    """Threads, memory and the time (seconds apart, so that a stored time would differ) do not change a byte."""
+    choices = [["--threads", 1], ["--threads", 2], ["--threads", 3], ["--memory", "32M"]]
+    choices += [["--memory", "128M", "--threads", 1], ["--memory", "1G", "--threads", 2]]
+    first = None
+    for i, options in enumerate(choices):
+        ok("pack", tmp_path / "in.h5ad", "-o", tmp_path / "s", *options)
+        found = tree(tmp_path / "s")
+        shutil.rmtree(tmp_path / "s")
+        if first is None:
+            first = found
+            time.sleep(2.1)
+        assert found.keys() == first.keys(), options
+        assert all(found[name] == first[name] for name in first), options
+
+
+@pytest.mark.skipif(not LONG, reason="make check-long packs it")
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_deterministic_large(tmp_path, kind):
+    """More elements than the smaller memories hold at once."""
+    rng = np.random.default_rng(14)
+    x = made_files.sp.random(40000, 2000, 0.2, kind, "f4", rng)
+    x.data = rng.integers(1, 9, x.nnz).astype("f4")
+    made_files.write(tmp_path / "in.h5ad", x)
+    same_trees(tmp_path)
