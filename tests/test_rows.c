@@ -195,9 +195,9 @@ START_TEST(test_giant_row) {
 }
 END_TEST
 
-/* A few bytes that claim much: no allocation follows from the claim. */
-START_TEST(test_hostile_extent) {
-  const hsize_t rows = (hsize_t)1 << 40, dims[] = {rows}, more[] = {rows + 1}, chunk[] = {1024};
+/* Rows without anything stored. */
+static void make_claim(hsize_t rows) {
+  const hsize_t dims[] = {rows}, more[] = {rows + 1}, chunk[] = {1024};
   const uint64_t shape[] = {rows, 4};
   const char *const none[] = {NULL};
   hid_t file = h5_make_file(path), text = H5Tcopy(H5T_C_S1);
@@ -217,11 +217,20 @@ START_TEST(test_hostile_extent) {
   H5Gclose(x);
   H5Tclose(text);
   H5Fclose(file);
+}
+
+/* A few bytes that claim much: no allocation follows from the claim, and what cannot be true is refused. */
+START_TEST(test_hostile_extent) {
   annb_source source;
   annb_source_matrix m;
   annb_rows *r;
   annb_rows_chunk c;
   annb_rows_options options = {.memory = MEMORY, .spool_dir = dir};
+  make_claim((hsize_t)1 << 40);
+  ck_assert_int_eq(annb_source_open(&source, path, MEMORY, &err), ANNB_EINPUT);
+  ck_assert_ptr_nonnull(strstr(err.message, "/obs"));
+  ck_assert_int_eq(unlink(path), 0);
+  make_claim((hsize_t)1 << 20);
   ck_assert_int_eq(annb_source_open(&source, path, MEMORY, &err), ANNB_OK);
   ck_assert_int_eq(annb_source_matrix_open(&m, &source, "X", &err), ANNB_OK);
   ck_assert_int_eq(annb_rows_open(&m, &options, &r, &err), ANNB_OK);
