@@ -1,6 +1,7 @@
 """Running the command and reading what it made, for the Python tests."""
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -58,6 +59,12 @@ def memory_of(pid):
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(("RssAnon:", "RssShmem:"))) << 10
+
+
+def heed_signals():
+    """For a child that is to be interrupted: tests may have been started with signals ignored, as by nohup or in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def environment(**more):

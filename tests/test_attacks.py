@@ -13,7 +13,7 @@ import pytest
 
 import made_files
 from h5compare import differences
-from support import CLI, EXAMPLE, environment, ok, refused, run
+from support import CLI, EXAMPLE, environment, heed_signals, ok, refused, run
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_huge_dataset_without_values(kind, chunks, tmp_path):
 
 
 def interrupted(args, seconds, number):
-    with subprocess.Popen([CLI, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as p:
+    with subprocess.Popen([CLI, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), preexec_fn=heed_signals) as p:
         time.sleep(seconds)
         assert p.poll() is None, p.communicate()
         p.send_signal(number)
@@ -152,7 +152,7 @@ def test_copy_of_much_raw_data_can_be_interrupted(chunked, tmp_path):
     def copied():
         return max((p.stat().st_size for p in store.glob("tmp/**/*") if p.is_file()), default=0)
 
-    with subprocess.Popen([CLI, "pack", source, "-o", store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as p:
+    with subprocess.Popen([CLI, "pack", source, "-o", store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), preexec_fn=heed_signals) as p:
         limit = time.monotonic() + 30
         while p.poll() is None and copied() < 8 << 20 and time.monotonic() < limit:
             time.sleep(0.001)

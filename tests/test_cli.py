@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import made_files
 from h5compare import differences
-from support import CLI, EXAMPLE, SANITIZED, environment, info, ok, refused, run, tree
+from support import CLI, EXAMPLE, SANITIZED, environment, heed_signals, info, ok, refused, run, tree
 
 COMMANDS = ["pack", "info", "head", "verify", "export", "convert-check"]
 
@@ -537,7 +537,7 @@ def big(tmp_path_factory):
 
 def interrupt(args, started, number):
     """Send a signal once `started` says so, with the process held meanwhile. Returns its status and messages, or None when it was done before."""
-    p = subprocess.Popen([CLI, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    p = subprocess.Popen([CLI, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), preexec_fn=heed_signals)
     limit = time.monotonic() + 60
     while p.poll() is None and not started() and time.monotonic() < limit:
         time.sleep(0.002)
