@@ -291,16 +291,15 @@ ANNB_INLINE uint8x16_t set_bits(const uint8_t *marks) {
 }
 
 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  size_t n = 0;
-  for (size_t w = 0; w < n_words; w++) {
-    const uint8_t *at = by_id + 64 * w;
-    uint8x16_t low = vpaddq_u8(set_bits(at), set_bits(at + 16)), high = vpaddq_u8(set_bits(at + 32), set_bits(at + 48));
+  for (size_t w = 0; w < n_words; w++, by_id += 64) {
+    uint8x16_t low = vpaddq_u8(set_bits(by_id), set_bits(by_id + 16)), high = vpaddq_u8(set_bits(by_id + 32), set_bits(by_id + 48));
     uint8x16_t sums = vpaddq_u8(low, high);
     uint64_t word = vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)), 0);
-    n += annb_emit_places(word, (uint32_t)(64 * w), out_ids + n);
+    size_t n = annb_emit_all(word, (uint32_t)(64 * w), by_id, values, out_ids, out_values);
+    for (unsigned i = 0; i < 64; i += 16) vst1q_u8(by_id + i, vdupq_n_u8(0));
+    out_ids += n;
+    out_values += 4 * n;
   }
-  annb_mark_words(out_ids, n, by_id, values, out_values);
-  memset(by_id, 0, 64 * n_words);
 }
 
 static void expand(uint8_t *by_id, size_t n, float *out) {
