@@ -44,7 +44,7 @@ CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
 
 PUBLIC := $(sort $(wildcard include/annblock/*.h))
 STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c))
-CONVERT_SRC := $(sort $(wildcard convert/*.c))
+CONVERT_SRC := $(sort $(filter-out convert/cli/%,$(wildcard convert/*.c convert/*/*.c)))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 mains = $(sort $(if $(1),$(shell grep -l '^int main\b' $(1))))

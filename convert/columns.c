@@ -2,7 +2,7 @@
 
 #include "../store/error.h"
 #include "column.h"
-#include "names.h"
+#include "source/names.h"
 
 #include <stdlib.h>
 #include <string.h>

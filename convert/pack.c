@@ -1,8 +1,8 @@
 #include "columns.h"
-#include "order_log.h"
-#include "rows.h"
-#include "sidecar.h"
-#include "source.h"
+#include "rows/order_log.h"
+#include "rows/rows.h"
+#include "sidecar/sidecar.h"
+#include "source/source.h"
 
 #include "../store/error.h"
 #include "../store/hash.h"

@@ -2,7 +2,7 @@
 #ifndef ANNB_TESTS_SOURCE_READER_H
 #define ANNB_TESTS_SOURCE_READER_H
 
-#include "../convert/rows.h"
+#include "../convert/rows/rows.h"
 #include "h5_make.h"
 
 #include <check.h>

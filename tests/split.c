@@ -1,7 +1,7 @@
 #include "split.h"
 
-#include "../convert/files.h"
-#include "../convert/graph.h"
+#include "../convert/sidecar/files.h"
+#include "../convert/sidecar/graph.h"
 #include "h5_make.h"
 #include "temp.h"
 

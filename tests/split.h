@@ -2,8 +2,8 @@
 #ifndef ANNB_TESTS_SPLIT_H
 #define ANNB_TESTS_SPLIT_H
 
-#include "../convert/merge.h"
-#include "../convert/sidecar.h"
+#include "../convert/sidecar/merge.h"
+#include "../convert/sidecar/sidecar.h"
 
 #include <check.h>
 

@@ -1,5 +1,5 @@
 /* annb_compare sees every difference that matters, says where, and sees none where there is none. */
-#include "../convert/h5.h"
+#include "../convert/source/h5.h"
 #include "h5_make.h"
 #include "temp.h"
 

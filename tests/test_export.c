@@ -1,5 +1,5 @@
 /* Packing and exporting gives the source back, in little memory too; what fails leaves nothing behind. */
-#include "../convert/h5.h"
+#include "../convert/source/h5.h"
 #include "h5_make.h"
 #include "store_maker.h"
 #include "temp.h"

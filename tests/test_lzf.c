@@ -1,5 +1,5 @@
 /* LZF: known bytes, round trips, damage, and as a filter of HDF5. */
-#include "../convert/lzf.h"
+#include "../convert/source/lzf.h"
 
 #include <check.h>
 #include <hdf5.h>

@@ -1,7 +1,7 @@
 /* Writing orders: rows sorted by stored id, entries of the order object, the source's order found from a sample. */
 #include "temp.h"
 
-#include "../convert/order_log.h"
+#include "../convert/rows/order_log.h"
 #include "../store/arrays.h"
 #include "../store/manifest.h"
 #include "../store/row_sort.h"

@@ -1,5 +1,5 @@
 /* annb_transpose against a plain stable sort: in memory, with few runs, and with several merge levels. */
-#include "../convert/transpose.h"
+#include "../convert/rows/transpose.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,0 +1,225 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include "../sidecar/files.h"
+#include "fill.h"
+#include "../source/lzf.h"
+#include "output.h"
+
+#include "../../store/error.h"
+#include "../../store/hash.h"
+#include "../../store/io.h"
+#include "../../store/manifest.h"
+#include "../../store/segment.h"
+
+#include <annblock/annblock.h>
+#include <annblock/convert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define LEAST_MEMORY (UINT64_C(32) << 20)
+
+typedef struct export {
+  const char *store_path, *output;
+  annb_export_options options;
+  annb_store *store;
+  annb_context *context;
+  annb_merged merged;
+  annb_output out; /* where it really goes */
+}
+export;
+
+/* ---- before anything is written ---- */
+
+static annb_status read_options(export *e, const annb_export_options *options, annb_error *err) {
+  if (options) e->options = *options;
+  if (!e->options.memory) e->options.memory = DEFAULT_MEMORY;
+  if (e->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs at least 32 MiB of memory");
+  return ANNB_OK;
+}
+
+/* The output must not lie in the store. */
+static annb_status check_outside(const export *e, annb_error *err) {
+  char *store = realpath(e->store_path, NULL), *dir = realpath(e->out.dir, NULL);
+  annb_status s = store && dir ? ANNB_OK : annb_fail_errno(err, store ? e->out.dir : e->store_path, "examine");
+  size_t n = store ? strlen(store) : 0;
+  if (!s && !strncmp(dir, store, n) && (dir[n] == '/' || !dir[n]))
+    s = annb_fail(err, ANNB_EINVAL, e->output, "lies inside the store, whose files never change: choose another place");
+  free(store);
+  free(dir);
+  return s;
+}
+
+/* SPEC.md 2.2: features that readers may ignore and export may not. */
+static annb_status check_feature(const char *path, uint64_t mask, uint64_t known, annb_error *err) {
+  char bits[ANNB_BITS_TEXT];
+  mask &= ~known;
+  if (!mask) return ANNB_OK;
+  annb_bits_text("export feature", mask, bits);
+  return annb_fail(err, ANNB_EUNSUPPORTED, path, "has %s, unknown to this release, which can read but not export it: use a newer annblock",
+                   bits);
+}
+
+static annb_status check_object(const char *store, const annb_fmt_object *object, annb_error *err) {
+  if (object->kind != ANNB_OBJECT_SEGMENT) return ANNB_OK;
+  annb_segment *segment = NULL;
+  char *path = annb_object_path(store, object);
+  annb_status s = path ? annb_segment_open(path, &segment, err) : annb_fail_memory(err);
+  if (!s) s = check_feature(path, segment->envelope.header.export_mask, ANNB_EXPORT_SORTED, err);
+  annb_segment_close(segment);
+  free(path);
+  return s;
+}
+
+static annb_status check_features(const export *e, uint64_t generation, annb_error *err) {
+  annb_manifest m;
+  annb_manifest_init(&m);
+  char *path = annb_manifest_path(e->store_path, generation);
+  annb_status s = path ? annb_manifest_load(path, generation, &m, err) : annb_fail_memory(err);
+  if (!s) s = check_feature(path, m.export_mask, ANNB_EXPORT_SOURCE_ORDER, err);
+  for (uint32_t i = 0; !s && i < m.n_objects; i++) s = check_object(e->store_path, &m.objects[i], err);
+  free(path);
+  annb_manifest_free(&m);
+  return s;
+}
+
+static annb_status open_store(export *e, annb_error *err) {
+  const annb_open_options options = {.generation = e->options.generation};
+  annb_store_info info;
+  annb_status s = annb_store_open(e->store_path, &options, &e->store, err);
+  if (!s) s = annb_context_open(&e->context, err);
+  if (s) return s;
+  annb_store_get_info(e->store, &info);
+  if (info.n_parts == 1) return check_features(e, info.generation, err);
+  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts: only a store of one part can be exported", info.n_parts);
+}
+
+/* HDF5 would not notice damage: the file's bytes must be those that gave it its name. */
+static annb_status check_sha256(const char *path, annb_error *err) {
+  annb_map map;
+  annb_sha256 sha;
+  uint8_t sum[ANNB_SHA256_SIZE];
+  char hex[65];
+  annb_status s = annb_io_map(path, &map, err);
+  if (s) return s;
+  annb_sha256_init(&sha);
+  for (uint64_t at = 0; at < map.size; at += 1 << 20)
+    annb_sha256_update(&sha, map.data + at, map.size - at < 1 << 20 ? map.size - at : 1 << 20);
+  annb_sha256_final(&sha, sum);
+  annb_io_unmap(&map);
+  annb_sha256_hex(sum, hex);
+  const char *slash = strrchr(path, '/');
+  if (!strncmp(slash ? slash + 1 : path, hex, 64)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECORRUPT, path, "is damaged: its SHA-256 is %s, which is not its name", hex);
+}
+
+/* ---- writing ---- */
+
+/* Whether a file can be made where the output will be: HDF5 would not say why not. */
+static annb_status check_writable(const export *e, annb_error *err) {
+  int fd;
+  annb_status s = annb_io_create(e->out.temp, &fd, err);
+  if (s) return s;
+  s = annb_io_close(fd, e->out.temp, err);
+  annb_io_unlink(e->out.temp);
+  return s;
+}
+
+/* A failure on the file being written is told of the output: the other name says nothing to anybody. */
+static void name_output(const export *e, annb_error *err) {
+  size_t n = e->out.temp ? strlen(e->out.temp) : 0;
+  if (!err || !n || strncmp(err->message, e->out.temp, n) || strncmp(err->message + n, ": ", 2)) return;
+  annb_error told = *err;
+  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", told.message + n + 2, e->out.dir);
+  err->system_errno = told.system_errno;
+  err->row = told.row;
+}
+
+static annb_status report(const export *e, const char *stage, annb_error *err) {
+  if (!e->options.progress || e->options.progress(e->options.user, stage, 0, 0)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECANCELED, e->output, "the export was cancelled");
+}
+
+static annb_status merge_files(export *e, const char **sidecar, annb_error *err) {
+  const char *restore = NULL;
+  annb_status s = annb_store_part_file(e->store, 0, ANNB_OBJECT_SIDECAR, sidecar, err);
+  if (!s && !*sidecar) s = annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has no sidecar: it was not packed from an .h5ad file");
+  if (!s) s = annb_store_part_file(e->store, 0, ANNB_OBJECT_RESTORE, &restore, err);
+  if (!s) s = report(e, "checking the sidecar", err);
+  if (!s) s = check_sha256(*sidecar, err);
+  if (!s && restore) s = check_sha256(restore, err);
+  if (!s) s = report(e, "copying the sidecar", err);
+  const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
+  return s ? s : annb_merge(*sidecar, restore, e->out.temp, &going, &e->merged, err);
+}
+
+static annb_status fill_all(export *e, annb_error *err) {
+  annb_store_info info;
+  const annb_fill fill = {e->store, e->context, &e->merged, e->options.memory, e->out.dir, e->options.progress, e->options.user};
+  annb_status s = ANNB_OK;
+  annb_store_get_info(e->store, &info);
+  for (uint32_t i = 0; !s && i < info.n_matrices; i++) s = annb_fill_matrix(&fill, i, err);
+  return s;
+}
+
+/* A dataset of the restore file that no matrix of the store belongs to would be left without values. */
+static annb_status check_filled(const export *e, annb_error *err) {
+  for (size_t i = 0; i < e->merged.n_empty; i++)
+    if (!e->merged.empty[i].filled)
+      return annb_fail(err, ANNB_ECORRUPT, e->merged.restore_name, "has a shell (%s) that no matrix of the store fills",
+                       e->merged.empty[i].role);
+  return ANNB_OK;
+}
+
+static annb_status flush_to_disk(const char *path, annb_error *err) {
+  int fd;
+  annb_status s = annb_io_open(path, &fd, err);
+  if (s) return s;
+  s = annb_io_fsync(fd, path, err);
+  annb_status closed = annb_io_close(fd, path, s ? NULL : err);
+  return s ? s : closed;
+}
+
+static annb_status publish(const export *e, annb_error *err) {
+  annb_status s = ANNB_OK;
+  if (!e->options.force) s = annb_io_publish(e->out.temp, e->out.path, err);
+  else if (rename(e->out.temp, e->out.path)) s = annb_fail_errno(err, e->output, "replace the file");
+  return s ? s : annb_io_fsync_dir(e->out.dir, err);
+}
+
+static annb_status run(export *e, annb_error *err) {
+  const char *sidecar = NULL;
+  annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
+  if (!s) s = open_store(e, err);
+  if (!s) s = check_outside(e, err);
+  if (!s) s = check_writable(e, err);
+  if (!s) s = merge_files(e, &sidecar, err);
+  if (!s) s = fill_all(e, err);
+  if (!s) s = check_filled(e, err);
+  if (!s) s = report(e, "flushing", err);
+  if (!s) s = annb_merged_finish(&e->merged, err);
+  annb_merged_close(&e->merged);
+  if (!s) s = annb_file_user_block(sidecar, e->out.temp, err);
+  if (!s) s = flush_to_disk(e->out.temp, err);
+  if (!s) s = publish(e, err);
+  if (e->out.temp) annb_io_unlink(e->out.temp);
+  if (s) name_output(e, err);
+  return s;
+}
+
+annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
+  if (!store || !*store || !output || !*output)
+    return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
+  export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}};
+  annb_h5_quiet quiet = annb_h5_quiet_begin();
+  annb_lzf_register();
+  annb_status s = read_options(&e, options, err);
+  if (!s) s = run(&e, err);
+  annb_context_close(e.context);
+  annb_store_close(e.store);
+  annb_output_free(&e.out);
+  annb_h5_quiet_end(quiet);
+  return s;
+}

@@ -1,0 +1,71 @@
+/* Filling the empty datasets of a merged file from a store. */
+#ifndef ANNB_CONVERT_FILL_H
+#define ANNB_CONVERT_FILL_H
+
+#include "../sidecar/merge.h"
+
+#include "../../reader/source_order.h"
+
+#include <annblock/convert.h>
+#include <annblock/reader.h>
+
+typedef struct annb_fill {
+  const annb_store *store; /* of one part */
+  annb_context *context;
+  annb_merged *merged;
+  uint64_t memory; /* cap on all buffers */
+  const char *spool_dir;
+  annb_convert_progress_fn progress;
+  void *user;
+} annb_fill;
+
+/* Fill what is empty of the matrix `matrix` of the store; what is whole already is left alone. */
+annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error *err);
+
+/* ---- between fill.c and its other files ---- */
+
+/* A dataset to be filled. */
+typedef struct annb_target {
+  hid_t dataset, memory; /* memory: the type of our buffers */
+  char *path;
+  uint64_t length, tail; /* of the first dimension; elements at its end that are there */
+} annb_target;
+
+/* Rows of the matrix, in order; for a CSC source in the order in which its columns have them. */
+typedef struct annb_batch {
+  uint64_t first, n_rows, n; /* places in that order, and elements, of this batch */
+  int64_t *indptr;           /* from 0 */
+  int32_t *indices;
+  uint8_t *values;
+  uint64_t room;  /* elements */
+  uint64_t *rows; /* row numbers asked for */
+  uint32_t *row_nnz;
+} annb_batch;
+
+typedef struct annb_filling {
+  const annb_fill *fill;
+  uint32_t matrix;
+  annb_matrix_info info;
+  uint32_t value_size;
+  char *path;                        /* of the matrix: "/X" */
+  char *stage;                       /* for progress */
+  annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
+  annb_batch batch;
+  annb_source_rows *source;
+} annb_filling;
+
+/* Make room for batches of about `bytes`. */
+annb_status annb_batch_open(annb_filling *f, uint64_t bytes, annb_error *err);
+/* Fetch the rows from `first` on, as many as fit, up to `end`. */
+annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err);
+void annb_batch_close(annb_batch *batch);
+
+annb_status annb_fill_csr(annb_filling *f, annb_error *err);
+annb_status annb_fill_csc(annb_filling *f, annb_error *err);
+annb_status annb_fill_dense(annb_filling *f, annb_error *err);
+annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err);
+/* Write to a target; nothing when it is none. */
+annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data,
+                              annb_error *err);
+
+#endif

@@ -1,0 +1,197 @@
+#include "rows_internal.h"
+
+#include "../../store/error.h"
+
+#include <annblock/annblock.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_CHUNK (UINT64_C(1) << 20)
+#define MOST_CHUNK (UINT64_C(32) << 20)
+
+annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err) {
+  if (n <= r->room) return ANNB_OK;
+  uint64_t each = r->index_size + r->value_size;
+  if (n > r->wanted && n > r->options.memory / 2 / each)
+    return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row,
+                         "%s: row %llu has %llu elements, which take %llu MiB: too much for the memory cap, raise it", r->m->path,
+                         (unsigned long long)row, (unsigned long long)n, (unsigned long long)(n / 1024 * each / 1024));
+  free(r->indices);
+  free(r->values);
+  r->indices = malloc(n * r->index_size);
+  r->values = malloc(n * r->value_size);
+  r->room = r->indices && r->values ? n : 0;
+  return r->room ? ANNB_OK : annb_fail_memory(err);
+}
+
+annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err) {
+  if (!r->options.progress || r->options.progress(r->options.user, stage, done, total)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECANCELED, r->m->file, "packing was cancelled");
+}
+
+annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
+  if (r->m->n_rows > UINT32_MAX)
+    return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
+                        "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
+  uint64_t memory = r->options.memory / 2, record = 8 + r->value_size;
+  if (r->m->form == ANNB_CSC && r->m->nnz < memory / record / 2) memory = 2 * (r->m->nnz + 1) * record; /* as much as it needs */
+  return annb_transpose_open((uint32_t)r->value_size, memory, r->options.spool_dir, &r->transpose, err);
+}
+
+/* ---- pointers ---- */
+
+static annb_status open_pointers(annb_pointers *pointers, const annb_values *v, uint64_t limit, annb_error *err) {
+  *pointers = (annb_pointers){.v = v, .n = v->n - 1, .next = 1, .limit = limit, .p = malloc((ANNB_ROWS_MAX + 1) * sizeof(uint64_t))};
+  if (!pointers->p) return annb_fail_memory(err);
+  annb_status s = annb_values_read_pointers(v, 0, 1, pointers->p, err);
+  if (!s && pointers->p[0] != 0)
+    s = annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "starts at %llu, not at 0", (unsigned long long)pointers->p[0]);
+  return s;
+}
+
+annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err) {
+  uint64_t left = pointers->n + 1 - pointers->next, n = left < ANNB_ROWS_MAX ? left : ANNB_ROWS_MAX, *p = pointers->p;
+  if (pointers->at < pointers->have || n == 0) return ANNB_OK;
+  p[0] = p[pointers->have];
+  annb_status s = annb_values_read_pointers(pointers->v, pointers->next, n, p + 1, err);
+  for (uint64_t i = 1; i <= n && !s; i++) {
+    const unsigned long long at = pointers->next + i - 1, here = p[i], before = p[i - 1];
+    if (p[i] < p[i - 1])
+      s = annb_h5_fail(err, ANNB_EINPUT, pointers->v->file, pointers->v->object, "decreases at entry %llu: %llu after %llu", at, here,
+                       before);
+    else if (p[i] > pointers->limit)
+      s = annb_h5_fail(err, ANNB_EINPUT, pointers->v->file, pointers->v->object, "entry %llu is %llu, past its last entry %llu", at, here,
+                       (unsigned long long)pointers->limit);
+  }
+  pointers->next += n;
+  pointers->at = 0;
+  pointers->have = n;
+  return s;
+}
+
+/* ---- elements ---- */
+
+static uint64_t index_at(const void *indices, uint64_t i, size_t size, bool is_signed) {
+  int8_t i8;
+  int16_t i16;
+  int32_t i32;
+  uint64_t x = 0;
+  memcpy(&x, (const char *)indices + i * size, size); /* little-endian */
+  if (!is_signed || size == 8) return x;
+  memcpy(&i8, &x, 1);
+  memcpy(&i16, &x, 2);
+  memcpy(&i32, &x, 4);
+  return (uint64_t)(size == 1 ? i8 : size == 2 ? i16 : i32);
+}
+
+/* Narrow or widen in place to u32; the first index out of range, or n. Negative ones are huge as unsigned. */
+static uint64_t to_u32(void *indices, uint64_t n, size_t size, bool is_signed, uint64_t limit) {
+  uint32_t *out = indices;
+  uint64_t worst = 0;
+  if (size == 4) {
+    for (uint64_t i = 0; i < n; i++) worst = out[i] > worst ? out[i] : worst;
+    if (worst < limit && (!is_signed || worst <= INT32_MAX)) return n;
+  }
+  for (uint64_t i = 0; i < n; i++)
+    if (index_at(indices, i, size, is_signed) >= limit) return i;
+  if (size > 4)
+    for (uint64_t i = 0; i < n; i++) out[i] = (uint32_t)index_at(indices, i, size, is_signed);
+  else
+    for (uint64_t i = n; i-- > 0;) out[i] = (uint32_t)index_at(indices, i, size, is_signed);
+  return n;
+}
+
+annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, uint64_t limit, annb_error *err) {
+  const annb_source_matrix *m = r->m;
+  hid_t type = annb_values_integer_type(m->indices.type);
+  annb_status s = annb_values_read(&m->indices, type, first, n, r->indices, err);
+  annb_h5_close(&type);
+  if (!s) s = annb_values_read(&m->data, m->memory_type, first, n, r->values, err);
+  if (s) return s;
+  size_t size = H5Tget_size(m->indices.type);
+  bool is_signed = H5Tget_sign(m->indices.type) == H5T_SGN_2;
+  uint64_t bad = to_u32(r->indices, n, size, is_signed, limit);
+  if (bad == n) return ANNB_OK;
+  uint64_t x = index_at(r->indices, bad, size, is_signed);
+  char number[32];
+  if (is_signed) snprintf(number, sizeof number, "%lld", (long long)(int64_t)x);
+  else snprintf(number, sizeof number, "%llu", (unsigned long long)x);
+  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indices.object, "element %llu is %s, but the matrix has %llu %s",
+                      (unsigned long long)(first + bad), number, (unsigned long long)limit, m->form == ANNB_CSR ? "columns" : "rows");
+}
+
+/* ---- rows out of the transposer ---- */
+
+static void append_group(annb_rows *r, uint64_t at) {
+  if (r->held_n == 0) return;
+  memcpy((uint32_t *)r->indices + at, r->held_columns, r->held_n * sizeof(uint32_t));
+  memcpy((uint8_t *)r->values + at * r->value_size, r->held_values, r->held_n * r->value_size);
+}
+
+static annb_status next_transposed(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+  uint64_t n = 0, rows = 0;
+  r->indptr[0] = 0;
+  for (; r->row < r->m->n_rows && rows < ANNB_ROWS_MAX; r->row++) {
+    annb_status s = ANNB_OK;
+    if (!r->held) s = annb_transpose_next(r->transpose, (uint32_t)r->row, &r->held_n, &r->held_columns, &r->held_values, err);
+    if (s) return s;
+    r->held = true;
+    if (n + r->held_n > r->wanted && rows) break;
+    s = annb_rows_reserve(r, n + r->held_n, r->row, err);
+    if (s) return s;
+    append_group(r, n);
+    r->held = false;
+    r->indptr[++rows] = n += r->held_n;
+  }
+  *chunk = (annb_rows_chunk){rows, r->indptr, r->indices, r->values};
+  return ANNB_OK;
+}
+
+/* ---- the whole ---- */
+
+annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options *options, annb_rows **out, annb_error *err) {
+  annb_rows *r = calloc(1, sizeof *r);
+  *out = NULL;
+  if (!r) return annb_fail_memory(err);
+  r->m = m;
+  r->options = *options;
+  r->value_size = annb_dtype_size(m->dtype);
+  r->index_size = sizeof(uint32_t);
+  if (m->form != ANNB_DENSE && H5Tget_size(m->indices.type) > r->index_size) r->index_size = H5Tget_size(m->indices.type);
+  uint64_t bytes = options->memory / 8;
+  bytes = bytes < LEAST_CHUNK ? LEAST_CHUNK : bytes > MOST_CHUNK ? MOST_CHUNK : bytes;
+  r->wanted = bytes / (r->index_size + r->value_size);
+  if (m->form != ANNB_DENSE && r->wanted > m->nnz) r->wanted = m->nnz ? m->nnz : 1;
+  r->indptr = malloc((ANNB_ROWS_MAX + 1) * sizeof *r->indptr);
+  annb_status s = r->indptr ? annb_rows_reserve(r, r->wanted, 0, err) : annb_fail_memory(err);
+  if (!s && m->form != ANNB_DENSE) s = open_pointers(&r->pointers, &m->indptr, m->nnz, err);
+  if (s) annb_rows_close(r);
+  else *out = r;
+  return s;
+}
+
+void annb_rows_close(annb_rows *r) {
+  if (!r) return;
+  annb_transpose_close(r->transpose);
+  free(r->indptr);
+  free(r->indices);
+  free(r->values);
+  free(r->pointers.p);
+  free(r->band);
+  free(r);
+}
+
+annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+  uint64_t height;
+  if (r->m->form == ANNB_CSR) return annb_rows_next_csr(r, chunk, err);
+  if (r->m->form == ANNB_DENSE && annb_rows_dense_fits(r, &height)) return annb_rows_next_dense(r, chunk, err);
+  if (!r->spooled) {
+    annb_status s = annb_rows_start_transpose(r, err);
+    if (!s) s = r->m->form == ANNB_CSC ? annb_rows_spool_csc(r, err) : annb_rows_spool_dense(r, err);
+    if (s) return s;
+    r->spooled = true;
+  }
+  return next_transposed(r, chunk, err);
+}
+
+bool annb_rows_unordered(const annb_rows *r) { return r->unordered; }

@@ -1,0 +1,40 @@
+/* A source matrix as chunks of CSR rows, in bounded memory whatever its form. */
+#ifndef ANNB_CONVERT_ROWS_H
+#define ANNB_CONVERT_ROWS_H
+
+#include "../source/source.h"
+
+#include <annblock/convert.h>
+
+typedef struct annb_rows annb_rows;
+
+typedef struct annb_rows_options {
+  uint64_t memory;                   /* cap on all buffers, HDF5's chunk caches aside */
+  const char *spool_dir;             /* for the temporary files of a transposition */
+  annb_convert_progress_fn progress; /* may be NULL */
+  void *user;
+  const uint32_t *row_rank; /* CSC: where each row stands in the order that columns are expected to have; NULL: by number */
+} annb_rows_options;
+
+/* `m` must stay open. Nothing is read yet but the first row pointer. */
+annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options *options, annb_rows **out, annb_error *err);
+void annb_rows_close(annb_rows *rows); /* NULL is allowed */
+
+/* Row i has the elements indptr[i] - indptr[0] … indptr[i+1] - indptr[0]. */
+typedef struct annb_rows_chunk {
+  uint64_t n_rows;
+  const uint64_t *indptr;
+  const uint32_t *indices;
+  const void *values;
+} annb_rows_chunk;
+
+/* The next rows, valid until the next call; n_rows = 0 after the last. Every pointer and index is checked: ANNB_EINPUT. */
+annb_status annb_rows_next(annb_rows *rows, annb_rows_chunk *chunk, annb_error *err);
+
+/* After the last chunk of a CSC source: some column's rows did not ascend as expected, so that its order cannot be had from the rows. */
+bool annb_rows_unordered(const annb_rows *rows);
+
+/* Elements to expect: known for sparse forms; for dense scaled up from the first rows, the same whatever the memory. */
+annb_status annb_rows_expected(const annb_source_matrix *m, uint64_t *nnz, annb_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+#include "rows_internal.h"
+
+#include "../../store/error.h"
+
+#include <stdlib.h>
+
+/* ---- CSR: rows as they stand ---- */
+
+annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+  annb_pointers *w = &r->pointers;
+  annb_status s = annb_pointers_fill(w, err);
+  if (s) return s;
+  const uint64_t *p = w->p + w->at;
+  uint64_t rows = 0, left = w->have - w->at;
+  while (rows < left && p[rows + 1] - p[0] <= r->wanted) rows++;
+  if (rows == 0 && left > 0) rows = 1;
+  uint64_t n = p[rows] - p[0];
+  if (rows && p[1] - p[0] > ANNB_MAX_ROW_NNZ)
+    return annb_fail_row(err, ANNB_EUNSUPPORTED, r->m->file, (int64_t)r->row, "%s: row %llu has more than 2^31 - 1 elements", r->m->path,
+                         (unsigned long long)r->row);
+  s = annb_rows_reserve(r, n, r->row, err);
+  if (!s) s = annb_rows_read_elements(r, p[0], n, r->m->n_cols, err);
+  if (s) return s;
+  *chunk = (annb_rows_chunk){rows, p, r->indices, r->values};
+  w->at += rows;
+  r->row += rows;
+  return ANNB_OK;
+}
+
+/* ---- CSC: every element goes through the transposer ---- */
+
+/* Column numbers of the elements [first, first + n) that were read last, and whether each column's rows ascend. `before` is the
+ * rank of the element before `first` in its column. */
+static annb_status number_columns(annb_rows *r, uint64_t first, uint64_t n, uint32_t *columns, uint32_t *before, annb_error *err) {
+  annb_pointers *w = &r->pointers;
+  const uint32_t *rows = r->indices, *rank = r->options.row_rank;
+  for (uint64_t i = 0; i < n;) {
+    annb_status s = annb_pointers_fill(w, err);
+    if (!s && w->at == w->have) s = annb_h5_fail(err, ANNB_EINPUT, r->m->file, r->m->indptr.object, "changed while it was read");
+    if (s) return s;
+    uint64_t begin = w->p[w->at], end = w->p[w->at + 1];
+    uint32_t column = (uint32_t)(w->next - 1 - (w->have - w->at));
+    if (first + i == begin) *before = 0;
+    for (; i < n && first + i < end; i++) {
+      uint32_t here = rank ? rank[rows[i]] : rows[i];
+      if (here < *before) r->unordered = true;
+      *before = here;
+      columns[i] = column;
+    }
+    if (first + i == end) w->at++;
+  }
+  return ANNB_OK;
+}
+
+/* The pointers behind the last element belong to empty columns; they too must be right. */
+static annb_status check_rest(annb_pointers *w, annb_error *err) {
+  annb_status s = ANNB_OK;
+  do {
+    w->at = w->have;
+    s = annb_pointers_fill(w, err);
+  } while (!s && w->at < w->have);
+  return s;
+}
+
+annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err) {
+  const annb_source_matrix *m = r->m;
+  uint32_t *columns = malloc(r->wanted * sizeof *columns), before = 0;
+  annb_status s = columns ? ANNB_OK : annb_fail_memory(err);
+  for (uint64_t i = 0, n; i < m->nnz && !s; i += n) {
+    n = r->wanted < m->nnz - i ? r->wanted : m->nnz - i;
+    s = annb_rows_read_elements(r, i, n, m->n_rows, err);
+    if (!s) s = number_columns(r, i, n, columns, &before, err);
+    if (!s) s = annb_transpose_push(r->transpose, n, r->indices, columns, r->values, err);
+    if (!s) s = annb_rows_progress(r, "reading columns", i + n, m->nnz, err);
+  }
+  free(columns);
+  return s ? s : check_rest(&r->pointers, err);
+}

@@ -1,0 +1,173 @@
+#include "source.h"
+
+#include "../../store/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_UNBACKED (UINT64_C(1) << 20) /* rows that need not be in the file */
+#define MAX_ROWS_PER_BYTE 1024           /* of an index; deflate makes 1032 bytes of one */
+
+static bool has(hid_t group, const char *name) { return annb_h5_exists(group, name); }
+
+static bool is_group(hid_t parent, const char *name) {
+  H5O_info_t info;
+  return has(parent, name) && H5Oget_info_by_name(parent, name, &info, H5P_DEFAULT) >= 0 && info.type == H5O_TYPE_GROUP;
+}
+
+/* ---- files that are something else ---- */
+
+static herr_t find_genome(hid_t root, const char *name, const H5L_info_t *info, void *found) {
+  (void)info;
+  hid_t group = is_group(root, name) ? H5Gopen2(root, name, H5P_DEFAULT) : -1;
+  if (group < 0) return 0;
+  bool *yes = found;
+  *yes = has(group, "barcodes") && has(group, "indptr");
+  annb_h5_close(&group);
+  return *yes;
+}
+
+static bool is_10x(hid_t file) {
+  bool found = false;
+  if (has(file, "matrix/barcodes")) return true;
+  H5Literate(file, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, find_genome, &found);
+  H5Eclear2(H5E_DEFAULT);
+  return found;
+}
+
+static annb_status refuse(const annb_source *source, annb_error *err) {
+  const char *text = NULL;
+  if (is_group(source->file, "mod") && !has(source->file, "X"))
+    text = "is a MuData file (.h5mu), not AnnData: write each modality to a .h5ad of its own (mudata.read_h5mu(…)['<name>'].write_h5ad(…)) "
+           "and pack that";
+  else if (has(source->file, "matrix") && (has(source->file, "row_attrs") || has(source->file, "col_attrs")))
+    text = "is a loom file, not AnnData: read it with anndata.io.read_loom, write it with write_h5ad, and pack that";
+  else if (is_10x(source->file))
+    text = "is a 10x Genomics count file, not AnnData: read it with scanpy.read_10x_h5, write it with write_h5ad, and pack that";
+  return text ? annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "%s", text) : ANNB_OK;
+}
+
+/* ---- obs and var ---- */
+
+static bool is_string(hid_t type) { return H5Tget_class(type) == H5T_STRING; }
+
+static char *first_string_field(hid_t type) {
+  int n = H5Tget_nmembers(type);
+  for (unsigned i = 0; n > 0 && i < (unsigned)n; i++) {
+    hid_t member = H5Tget_member_type(type, i);
+    bool found = is_string(member);
+    annb_h5_close(&member);
+    if (!found) continue;
+    char *name = H5Tget_member_name(type, i), *copy = name ? strdup(name) : NULL;
+    H5free_memory(name);
+    return copy;
+  }
+  return NULL;
+}
+
+static annb_status open_compound_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
+  static const char *const known[] = {"index", "_index"};
+  hid_t type = H5Dget_type(axis->object);
+  hsize_t dims[32] = {0};
+  bool null = false;
+  int rank = annb_h5_extent(axis->object, dims, &null);
+  annb_status s = ANNB_OK;
+  if (H5Tget_class(type) != H5T_COMPOUND || rank != 1 || null)
+    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "is a dataset that is no table (one dimension of a compound type)");
+  char *named = s ? NULL : annb_h5_attr_string(axis->object, "_index");
+  if (named && H5Tget_member_index(type, named) >= 0) axis->index = named;
+  else free(named);
+  for (size_t i = 0; i < 2 && !s && !axis->index; i++)
+    if (H5Tget_member_index(type, known[i]) >= 0) axis->index = strdup(known[i]);
+  if (!s && !axis->index) axis->index = first_string_field(type);
+  H5Eclear2(H5E_DEFAULT);
+  annb_h5_close(&type);
+  if (!s && !axis->index)
+    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "has no field with names: no 'index', no '_index', no strings");
+  axis->compound = true;
+  axis->length = dims[0];
+  axis->stored = annb_h5_stored(axis->object);
+  return s;
+}
+
+/* Rows of the names: of the dataset, or of the values or codes when the index is a group itself. */
+static annb_status index_length(const annb_source *source, annb_source_axis *axis, annb_error *err) {
+  char object[600], path[600];
+  hsize_t dims[32] = {0};
+  bool null = false;
+  snprintf(object, sizeof object, "%s/%.500s", axis->name, axis->index);
+  if (!has(axis->object, axis->index))
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, object, "is missing: it should hold the names of %s", axis->name);
+  const char *at = axis->index;
+  if (is_group(axis->object, at)) {
+    snprintf(path, sizeof path, "%.500s/values", at);
+    if (!has(axis->object, path)) snprintf(path, sizeof path, "%.500s/codes", at);
+    at = path;
+  }
+  hid_t dataset = has(axis->object, at) ? H5Dopen2(axis->object, at, H5P_DEFAULT) : -1;
+  int rank = dataset >= 0 ? annb_h5_extent(dataset, dims, &null) : -1;
+  axis->stored = rank >= 0 ? annb_h5_stored(dataset) : 0;
+  annb_h5_close(&dataset);
+  if (rank != 1 || null) return annb_h5_fail(err, ANNB_EINPUT, source->path, object, "is not a list of names");
+  axis->length = dims[0];
+  return ANNB_OK;
+}
+
+static annb_status open_group_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
+  axis->index = annb_h5_attr_string(axis->object, "_index");
+  if (!axis->index && has(axis->object, "_index")) axis->index = strdup("_index");
+  if (!axis->index && has(axis->object, "index")) axis->index = strdup("index");
+  if (!axis->index || !*axis->index)
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name,
+                        "has no names: no attribute '_index' and no dataset '_index' or 'index'");
+  return index_length(source, axis, err);
+}
+
+/* A few bytes may state any length; names that compress this well are no names. */
+static annb_status check_backed(const annb_source *source, const annb_source_axis *axis, annb_error *err) {
+  if (axis->length <= MAX_UNBACKED || (axis->length - MAX_UNBACKED) / MAX_ROWS_PER_BYTE <= axis->stored) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name,
+                      "states %llu rows, but its names take only %llu bytes in the file: most of them were never written",
+                      (unsigned long long)axis->length, (unsigned long long)axis->stored);
+}
+
+static annb_status open_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
+  annb_status s = annb_h5_check_external(source->file, source->path, axis->name, err);
+  if (s) return s;
+  if (!has(source->file, axis->name))
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /%s is missing", axis->name);
+  axis->object = H5Oopen(source->file, axis->name, H5P_DEFAULT);
+  H5I_type_t kind = H5Iget_type(axis->object);
+  if (kind == H5I_GROUP) s = open_group_axis(source, axis, err);
+  else if (kind == H5I_DATASET) s = open_compound_axis(source, axis, err);
+  else s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "is neither a group nor a table");
+  if (!s) s = check_backed(source, axis, err);
+  if (!s && axis->length > ANNB_MAX_ROWS)
+    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "states %llu rows, more than 2^40", (unsigned long long)axis->length);
+  if (!s && axis == &source->var && axis->length > ANNB_MAX_COLS)
+    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "states %llu genes, more than 2^31 - 1", (unsigned long long)axis->length);
+  return s;
+}
+
+annb_status annb_source_open(annb_source *source, const char *path, uint64_t memory, annb_error *err) {
+  *source = (annb_source){
+      .path = strdup(path), .file = -1, .memory = memory, .obs = {.name = "obs", .object = -1}, .var = {.name = "var", .object = -1}};
+  annb_status s = source->path ? annb_h5_open(path, &source->file, err) : annb_fail_memory(err);
+  if (!s) s = refuse(source, err);
+  if (!s && !has(source->file, "X") && !has(source->file, "obs") && !has(source->file, "var"))
+    s = annb_h5_fail(err, ANNB_EINPUT, path, NULL, "is an HDF5 file but no AnnData: it has no X, no obs and no var");
+  if (!s) s = open_axis(source, &source->obs, err);
+  if (!s) s = open_axis(source, &source->var, err);
+  if (s) annb_source_close(source);
+  return s;
+}
+
+void annb_source_close(annb_source *source) {
+  annb_h5_close(&source->obs.object);
+  annb_h5_close(&source->var.object);
+  annb_h5_close(&source->file);
+  free(source->obs.index);
+  free(source->var.index);
+  free(source->path);
+  source->obs.index = source->var.index = source->path = NULL;
+}
