@@ -94,7 +94,7 @@ extern "C" {
 
 /* ---- row sets: rows 0 … n_rows-1, some of them ---- */
 
-typedef struct annb_rows annb_rows;
+typedef struct annb_row_set annb_row_set;
 
 typedef struct annb_row_range {
   uint64_t first, end; /* end not included */
@@ -103,18 +103,18 @@ typedef struct annb_row_range {
 /* Kept as ranges (16 bytes each) or as bits with a running count for each 512 (9 bytes per 64 rows), whichever is smaller.
  * `bits`: row i is bit i mod 64 of word i / 64; bits past n_rows are ignored. A list may come in any order, a row twice is ANNB_EINVAL;
  * ranges may come in any order, overlapping ones are ANNB_EINVAL, empty ones are left out. Rows past n_rows: ANNB_ERANGE. */
-annb_status annb_rows_of_bits(const uint64_t *bits, uint64_t n_rows, annb_rows **out, annb_error *err);
-annb_status annb_rows_of_list(const uint64_t *rows, uint64_t n, uint64_t n_rows, annb_rows **out, annb_error *err);
-annb_status annb_rows_of_ranges(const annb_row_range *ranges, uint64_t n, uint64_t n_rows, annb_rows **out, annb_error *err);
-void annb_rows_close(annb_rows *rows); /* NULL is allowed; samplers made from it live on */
+annb_status annb_row_set_of_bits(const uint64_t *bits, uint64_t n_rows, annb_row_set **out, annb_error *err);
+annb_status annb_row_set_of_list(const uint64_t *rows, uint64_t n, uint64_t n_rows, annb_row_set **out, annb_error *err);
+annb_status annb_row_set_of_ranges(const annb_row_range *ranges, uint64_t n, uint64_t n_rows, annb_row_set **out, annb_error *err);
+void annb_row_set_close(annb_row_set *rows); /* NULL is allowed; samplers made from it live on */
 
-uint64_t annb_rows_count(const annb_rows *rows);                    /* members */
-uint64_t annb_rows_limit(const annb_rows *rows);                    /* n_rows */
-uint64_t annb_rows_member(const annb_rows *rows, uint64_t i);       /* member i < count: its row, in O(log) */
-uint64_t annb_rows_rank(const annb_rows *rows, uint64_t row);       /* members below `row` <= n_rows, in O(log) */
-bool annb_rows_contain(const annb_rows *rows, uint64_t row);
-uint64_t annb_rows_bytes(const annb_rows *rows);                    /* of memory */
-uint64_t annb_rows_hash(const annb_rows *rows);                     /* of the set, however it is kept */
+uint64_t annb_row_set_count(const annb_row_set *rows);                    /* members */
+uint64_t annb_row_set_limit(const annb_row_set *rows);                    /* n_rows */
+uint64_t annb_row_set_member(const annb_row_set *rows, uint64_t i);       /* member i < count: its row, in O(log) */
+uint64_t annb_row_set_rank(const annb_row_set *rows, uint64_t row);       /* members below `row` <= n_rows, in O(log) */
+bool annb_row_set_contain(const annb_row_set *rows, uint64_t row);
+uint64_t annb_row_set_bytes(const annb_row_set *rows);                    /* of memory */
+uint64_t annb_row_set_hash(const annb_row_set *rows);                     /* of the set, however it is kept */
 
 /* ---- samplers ---- */
 
@@ -156,7 +156,7 @@ typedef struct annb_sampler_options {
   bool drop_last;
   bool without_replacement; /* WEIGHTED, BALANCED: refused */
   uint64_t num_samples;     /* 0 = all members; WEIGHTED and BALANCED: any number up to 2^48, others at most the members */
-  const annb_rows *rows;    /* of as many rows as the sources together; NULL = all. OWN: not used */
+  const annb_row_set *rows;    /* of as many rows as the sources together; NULL = all. OWN: not used */
   const double *weights;    /* WEIGHTED: by member, finite, not negative, not all 0 */
   const int32_t *codes;     /* BALANCED: by member, -1 = missing, not all missing */
   uint64_t n_weights, n_codes; /* must be the number of members */
