@@ -58,7 +58,8 @@
  *
  * ---- workers ----
  * A rank's `n_workers` workers (processes of a data loader) split its rounds: worker w takes the rounds q with q mod n_workers = w, then
- * the turns i of the rank's dealt batches with (rounds + i) mod n_workers = w. Step s of the rank is then the batch that comes out
+ * the turns i of the rank's dealt batches with (rounds + i) mod n_workers = w; a last turn that repeats batches goes to the last of
+ * those with the most steps. Step s of the rank is then the batch that comes out
  * when workers are asked in turn, those that are done left out (as torch's DataLoader does). Their number changes the order of steps,
  * never the set of batches.
  *

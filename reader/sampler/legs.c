@@ -95,6 +95,10 @@ static annb_status leave_tail(const standing *st, const annb_todo *todo, annb_to
     uint32_t worker = (uint32_t)((leg->rounds + turn) % leg->n_workers);
     annb_share share = annb_leg_share(leg, st->sampler, worker);
     uint64_t before = share.steps - share.tail + turn / leg->n_workers;
+    if (leg->padded && turn + 1 == leg->tail) {
+      worker = leg->pad_worker;
+      before = annb_leg_share(leg, st->sampler, worker).steps - 1;
+    }
     if (turn >= leg->tail || before >= st->taken[worker]) s = add(out, annb_leg_tail_batch(leg, todo, i), 1, err);
   }
   return s;

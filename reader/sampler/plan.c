@@ -11,6 +11,31 @@ enum { MAX_WORLD = 1 << 20, MAX_WORKERS = 1 << 16 };
 
 /* ---- a leg ---- */
 
+/* How many i < n have i mod `step` = at. */
+static uint64_t every(uint64_t n, uint64_t at, uint64_t step) { return n > at ? (n - 1 - at) / step + 1 : 0; }
+
+/* A worker's share without a padded turn. */
+static annb_share even_share(const annb_leg *leg, const annb_sampler *s, uint32_t worker) {
+  uint64_t v = leg->n_workers;
+  annb_share share = {.head = every(leg->head, worker, v), .rounds = every(leg->rounds, worker, v)};
+  share.tail_first = (worker + v - leg->rounds % v) % v;
+  share.tail = every(leg->tail - leg->padded, share.tail_first, v);
+  share.steps = share.head + share.rounds * s->options.fetch_factor + share.tail;
+  return share;
+}
+
+/* The last of the workers with the most steps. */
+static uint32_t longest_worker(const annb_leg *leg, const annb_sampler *s) {
+  uint32_t found = 0;
+  uint64_t most = 0;
+  for (uint32_t w = 0; w < leg->n_workers; w++) {
+    uint64_t steps = even_share(leg, s, w).steps;
+    if (steps >= most) found = w;
+    if (steps >= most) most = steps;
+  }
+  return found;
+}
+
 void annb_leg_set(annb_leg *leg, const annb_sampler *s, const annb_todo *todo, uint32_t world, uint32_t n_workers, annb_uneven uneven,
                   uint64_t epoch) {
   uint64_t round = (uint64_t)world * s->options.fetch_factor, whole = s->batches - todo->next, x;
@@ -24,22 +49,20 @@ void annb_leg_set(annb_leg *leg, const annb_sampler *s, const annb_todo *todo, u
   leg->tail_first = todo->next + leg->rounds * round;
   x = leg->tail_length % world;
   leg->tail = leg->tail_length / world + (x && uneven == ANNB_PAD);
+  leg->padded = x && uneven == ANNB_PAD;
   if (leg->tail_length) leg->tail_turn = epoch % leg->tail_length * (x % leg->tail_length) % leg->tail_length;
+  if (leg->padded) leg->pad_worker = longest_worker(leg, s);
 }
 
 uint64_t annb_leg_steps(const annb_leg *leg, const annb_sampler *s) {
   return leg->head + leg->rounds * s->options.fetch_factor + leg->tail;
 }
 
-/* How many i < n have i mod `step` = at. */
-static uint64_t every(uint64_t n, uint64_t at, uint64_t step) { return n > at ? (n - 1 - at) / step + 1 : 0; }
-
 annb_share annb_leg_share(const annb_leg *leg, const annb_sampler *s, uint32_t worker) {
-  uint64_t v = leg->n_workers;
-  annb_share share = {.head = every(leg->head, worker, v), .rounds = every(leg->rounds, worker, v)};
-  share.tail_first = (worker + v - leg->rounds % v) % v;
-  share.tail = every(leg->tail, share.tail_first, v);
-  share.steps = share.head + share.rounds * s->options.fetch_factor + share.tail;
+  annb_share share = even_share(leg, s, worker);
+  bool pads = leg->padded && worker == leg->pad_worker;
+  share.tail += pads;
+  share.steps += pads;
   return share;
 }
 
@@ -219,5 +242,6 @@ uint64_t annb_plan_batch(const annb_plan *plan, uint64_t s, uint64_t *first, uin
   }
   group(plan, j, share.head + share.rounds * f, share.steps, first, end);
   uint64_t turn = share.tail_first + (in_rounds - share.rounds * f) * v;
+  if (leg->padded && plan->topology.worker == leg->pad_worker && j + 1 == share.steps) turn = leg->tail - 1;
   return annb_leg_tail_batch(leg, &plan->todo, turn * leg->world + slot);
 }

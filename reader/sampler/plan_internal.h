@@ -25,6 +25,8 @@ typedef struct annb_leg {
   uint64_t tail_singles;       /* the first of the tail's list; from single head * world on */
   uint64_t tail_first;         /* batch; the rest of the tail's list is from here to the end */
   uint64_t tail_length, tail_turn; /* its rotation is already mod tail_length */
+  bool padded;                 /* the last turn repeats batches: it is the last step of all, so that later legs repeat none */
+  uint32_t pad_worker;         /* which takes it */
 } annb_leg;
 
 typedef struct annb_leg_record {
