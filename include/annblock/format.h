@@ -38,7 +38,7 @@
 #define ANNB_MAX_ROW_NNZ ((UINT64_C(1) << 31) - 1)
 #define ANNB_MAX_TABLE (UINT64_C(1) << 20)
 #define ANNB_MAX_SCHEMA 65536u /* rows */
-#define ANNB_MAX_SCHEMA_PLACES (UINT64_C(1) << 26) /* rows of the schema × parts */
+#define ANNB_MAX_SCHEMA_PLACES (UINT64_C(1) << 22) /* rows of the schema × parts */
 #define ANNB_MAX_MANIFEST (UINT64_C(1) << 30)
 #define ANNB_MAX_NAME 65535u
 #define ANNB_MAX_BLOCK_ROWS (UINT32_C(1) << 20)
