@@ -10,7 +10,7 @@
 typedef struct annb_manifest {
   annb_fmt_manifest_header header;
   annb_fmt_store store;
-  uint64_t export_mask;
+  uint64_t incompat, export_mask;
   uint8_t sha256[ANNB_SHA256_SIZE]; /* of the file, when loaded */
   uint64_t file_size;               /* likewise */
   annb_fmt_object *objects;
@@ -18,8 +18,9 @@ typedef struct annb_manifest {
   annb_fmt_part *parts;
   annb_fmt_part_matrix *part_matrices;
   annb_fmt_segment_ref *segments;
+  annb_fmt_schema *schema;
   char *names;
-  uint32_t n_objects, n_matrices, n_parts, n_part_matrices, n_segments, names_length;
+  uint32_t n_objects, n_matrices, n_parts, n_part_matrices, n_segments, n_schema, names_length;
 } annb_manifest;
 
 void annb_manifest_init(annb_manifest *manifest);
@@ -51,6 +52,10 @@ annb_status annb_manifest_add_matrix(annb_manifest *manifest, const char *name, 
 annb_status annb_manifest_add_part(annb_manifest *manifest, const annb_fmt_part *part, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_part_matrix(annb_manifest *manifest, const annb_fmt_part_matrix *part_matrix, annb_error *err);
 annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_segment_ref *segment, annb_error *err);
+
+annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, annb_fmt_schema row, annb_error *err);
+/* The bits of the header's incompat mask that the tables need. */
+uint64_t annb_manifest_features(const annb_manifest *manifest);
 
 /* Name of a matrix in fresh memory, or NULL. */
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix);
