@@ -44,6 +44,15 @@ const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
 /* Everything of SPEC.md 5 that concerns the tables: ANNB_ECORRUPT, ANNB_EUNSUPPORTED. `path` is for messages. */
 annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err);
 
+/* Append the tables of `more` to `m`, which may be empty: equal objects and matrices of one name become one. Matrices of one name must have one
+ * number of columns, but those of obs x var, whose number becomes m's. The schema of `more` is left out. */
+annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, annb_error *err);
+
+/* The rows of its schema. */
+annb_status annb_manifest_append_schema(annb_manifest *m, const annb_manifest *more, annb_error *err);
+/* Take objects that nothing names out of the table. Every reference must be in range. */
+annb_status annb_manifest_prune(annb_manifest *m, annb_error *err);
+
 /* Append a row, growing the table. ANNB_EINVAL past the limits of SPEC.md 1.2. An object of equal sha256 and kind is reused. Part
  * matrices and segments belong to the part that was added last; annb_txn_commit counts the parts' n_matrices, the caller sets the
  * other first_… and n_… fields. */
