@@ -110,20 +110,22 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching rows needs a store, a context, row numbers and room for row pointers");
   csr_target t = {.indices = indices, .values = values, .capacity = capacity};
   uint64_t total = 0;
-  annb_locator locator;
+  annb_walk walk;
+  const annb_located *next;
   annb_status s = annb_fetch_resolve(store, matrix, options, &t.options, err);
   t.value_size = annb_dtype_size(t.options.dtype);
   if (!s) s = annb_count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
   if (!s) s = check_total(store, &t, total, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, &t.options, err);
+  if (!s) s = annb_walk_begin(&walk, store, matrix, &t.options, rows, n_rows, err);
   int64_t bound = 0; /* indptr[i] as it was counted */
   for (size_t i = 0; !s && i < n_rows; i++) {
-    annb_located row;
     uint64_t most = (uint64_t)(indptr[i + 1] - bound);
     bound = indptr[i + 1];
-    s = annb_locate(&locator, rows[i], &row, err);
-    if (!s) s = put_row(store, context, &t, (uint64_t)indptr[i], most, &row, err);
-    if (!s) indptr[i + 1] = indptr[i] + row.record.nnz;
+    s = annb_walk_next(&walk, &next, err);
+    if (s) break;
+    annb_located row = *next;
+    s = put_row(store, context, &t, (uint64_t)indptr[i], most, &row, err);
+    indptr[i + 1] = indptr[i] + row.record.nnz;
   }
   return s;
 }
