@@ -18,6 +18,7 @@ B := build/$(VARIANT)
 WERROR ?= -Werror
 CFLAGS_release := -O2 -g
 CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS ?= $(CFLAGS_$(VARIANT))
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(WERROR)
 BASE_CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARNINGS) -Iinclude -pthread -fPIC -MMD -MP
@@ -69,7 +70,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 # Real files to test against, when they are there; the tests pass without them.
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
-.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -135,7 +136,7 @@ $(SHARED_CONVERT): $(call objects,$(CONVERT_SRC)) $(B)/libannblock-convert.map $
 
 $(CLI): $(call objects,$(CLI_SRC)) $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CLI_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CLI_LIBS) -lm
 $(B)/examples/%: $(B)/obj/examples/%.o $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
@@ -187,6 +188,11 @@ check-c: ## the C tests only; T=NAME for one of them
 check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=asan cli tests venv
 	@B=build/asan tests/run.sh c python
+
+TSAN_TESTS := test_loader test_reader test_fetch test_row_set test_sampler_plan
+check-tsan: ## tests with threads under ThreadSanitizer
+	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=tsan $(TSAN_TESTS:%=build/tsan/tests/%)
+	@for t in $(TSAN_TESTS); do B=build/tsan T=$$t TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' tests/run.sh c || exit 1; done
 
 check-valgrind: ## C tests under valgrind
 	@scripts/deps.sh build test valgrind
