@@ -213,12 +213,18 @@ bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
+LOADER_DIR ?= build/bench-loader
+bench-loader: deps-bench ## measure the loader beside memcpy and random reads; LOADER_STORE=DIR for a store of your own, LOADER_ARGS='--repeats 5 …'
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs cli
+	@[ -n '$(LOADER_STORE)' ] || [ -d $(LOADER_DIR)/cells.annblock/manifests ] || { mkdir -p $(LOADER_DIR) && \
+	  $(B)/bench/gen -n 30000 $(LOADER_DIR)/cells.h5ad && $(CLI) pack $(LOADER_DIR)/cells.h5ad -o $(LOADER_DIR)/cells.annblock && rm $(LOADER_DIR)/cells.h5ad; }
+	@$(B)/bench/loader $(or $(LOADER_STORE),$(LOADER_DIR)/cells.annblock --thin $(LOADER_DIR)/thin.annblock) $(LOADER_ARGS)
 fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
 	@build/fuzz/records $(or $(FUZZ_N),10000000)
-.PHONY: bench-programs bench-codec fuzz
+.PHONY: bench-programs bench-codec bench-loader fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----
