@@ -404,6 +404,18 @@ char *annb_txn_object_path(const annb_txn *txn, const annb_fmt_object *object) {
   return annb_object_path(txn->dirs[DIR_STORE], object);
 }
 
+/* Generation, store id and parent of the manifest that follows `parent`, which is empty when there is none. */
+static annb_status set_next(const annb_txn *txn, const annb_manifest *parent, annb_manifest *m, annb_error *err) {
+  if (parent->header.generation == UINT64_MAX)
+    return annb_fail(err, ANNB_ERANGE, txn->dirs[DIR_STORE], "has the highest generation there can be");
+  memset(&m->header, 0, sizeof m->header);
+  m->header.generation = parent->header.generation + 1;
+  if (m->header.generation == 1) return ANNB_OK;
+  memcpy(m->header.store_id, parent->header.store_id, sizeof m->header.store_id);
+  memcpy(m->header.parent, parent->sha256, sizeof m->header.parent);
+  return ANNB_OK;
+}
+
 /* The manifest to publish on the generation that is the newest now. */
 static annb_status make_draft(annb_txn *txn, annb_manifest *draft, annb_error *err) {
   annb_manifest base;
@@ -420,6 +432,7 @@ static annb_status make_draft(annb_txn *txn, annb_manifest *draft, annb_error *e
   else if (!s) s = annb_manifest_append_schema(draft, &base, err);
   if (!s && (txn->build || txn->mode == ANNB_TXN_APPEND)) s = annb_manifest_prune(draft, err);
   if (!s) s = complete(txn, draft, err);
+  if (!s && txn->mode == ANNB_TXN_APPEND) s = set_next(txn, &base, draft, err); /* on this one and no later one */
   annb_manifest_free(&base);
   return s;
 }
@@ -446,28 +459,19 @@ static annb_status sync_dirs(const annb_txn *txn, bool is_new, annb_error *err) 
   return s;
 }
 
-/* Generation, store id and parent of the manifest, as the store is now. */
-static annb_status set_generation(const annb_txn *txn, annb_manifest *m, annb_error *err) {
+/* The same with the generation that is the newest now: nothing of it is in the manifest. */
+static annb_status set_newest(const annb_txn *txn, annb_manifest *m, annb_error *err) {
   annb_manifest parent;
-  uint64_t newest_now;
-  annb_status s = newest(txn, &newest_now, err);
-  if (s) return s;
-  if (newest_now == UINT64_MAX) return annb_fail(err, ANNB_ERANGE, txn->dirs[DIR_STORE], "has the highest generation there can be");
-  memset(&m->header, 0, sizeof m->header);
-  m->header.generation = newest_now + 1;
-  if (newest_now == 0) return ANNB_OK;
-  s = load_parent(txn, newest_now, &parent, err);
-  if (s) return s;
-  memcpy(m->header.store_id, parent.header.store_id, sizeof m->header.store_id);
-  memcpy(m->header.parent, parent.sha256, sizeof m->header.parent);
+  annb_status s = annb_txn_base(txn, &parent, err);
+  if (!s) s = set_next(txn, &parent, m, err);
   annb_manifest_free(&parent);
-  return ANNB_OK;
+  return s;
 }
 
 /* ANNB_EEXIST when another writer took the generation. */
 static annb_status publish_manifest(annb_txn *txn, annb_manifest *m, annb_error *err) {
   const char *temp;
-  annb_status s = set_generation(txn, m, err);
+  annb_status s = txn->mode == ANNB_TXN_APPEND ? ANNB_OK : set_newest(txn, m, err);
   if (s) return s;
   if (txn->mode == ANNB_TXN_CREATE && m->header.generation > 1) return lost_race(txn, err);
   s = sync_dirs(txn, m->header.generation == 1, err);
