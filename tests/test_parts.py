@@ -301,3 +301,35 @@ def test_bytes_do_not_depend_on_threads(two, tmp_path):
     for name, threads in [("s", 1), ("t", 4)]:
         ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / name, "--join", "outer", "--threads", threads)
     assert tree(tmp_path / "s") == tree(tmp_path / "t")
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_export_of_a_part(two, tmp_path, join):
+    """Each source as it was, whatever the store made of its genes, categories and value types."""
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", tmp_path / "a.h5ad", "-o", store, "--join", join)
+    for part, source in enumerate(["a", "b", "a"]):
+        ok("export", store, "--part", part, "-o", tmp_path / "out.h5ad", "--force")
+        ok("convert-check", tmp_path / f"{source}.h5ad", tmp_path / "out.h5ad")
+    assert "no part 3" in support.refused(run("export", store, "--part", 3, "-o", tmp_path / "x.h5ad"), "s")
+    assert "--part K (0 to 2)" in support.refused(run("export", store, "-o", tmp_path / "x.h5ad"), "s")
+    assert not (tmp_path / "x.h5ad").exists()
+
+
+@pytest.mark.skipif(not support.real_files("accept"), reason="H5AD_DIR is not set")
+def test_real_files_side_by_side(tmp_path):
+    """Two real files in one store, both exported as they were."""
+    small = [p for p in support.real_files("accept") if p.suffix == ".h5ad" and 20_000 < p.stat().st_size < 2_000_000 and p.name not in support.listed("not_yet.txt")]
+    packed = 0
+    for first, second in list(zip(small[::4], small[1::4]))[:20]:
+        shutil.rmtree(tmp_path / "s", ignore_errors=True)
+        result = run("pack", first, second, "-o", tmp_path / "s", "--join", "outer", "--allow-duplicate-genes")
+        if result.code:
+            assert len([x for x in result.err.splitlines() if "note:" not in x]) == 1, str(result)
+            continue
+        packed += 1
+        ok("verify", tmp_path / "s")
+        for part, source in enumerate([first, second]):
+            ok("export", tmp_path / "s", "--part", part, "-o", tmp_path / "out.h5ad", "--force")
+            ok("convert-check", source, tmp_path / "out.h5ad")
+    assert packed >= 10

@@ -86,14 +86,15 @@ static annb_status check_features(const export *e, uint64_t generation, annb_err
 }
 
 static annb_status open_store(export *e, annb_error *err) {
-  const annb_open_options options = {.generation = e->options.generation};
+  const annb_open_options options = {.generation = e->options.generation, .one_part = e->options.one_part, .part = e->options.part};
   annb_store_info info;
   annb_status s = annb_store_open(e->store_path, &options, &e->store, err);
   if (!s) s = annb_context_open(&e->context, err);
   if (s) return s;
   annb_store_get_info(e->store, &info);
   if (info.n_parts == 1) return check_features(e, info.generation, err);
-  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts: only a store of one part can be exported", info.n_parts);
+  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts: export one of them with --part K (0 to %u)", info.n_parts,
+                   info.n_parts - 1);
 }
 
 /* HDF5 would not notice damage: the file's bytes must be those that gave it its name. */

@@ -73,9 +73,11 @@ typedef struct annb_export_options {
   uint64_t memory;      /* as above */
   annb_convert_progress_fn progress;
   void *user;
+  bool one_part; /* only the part `part`, numbered from 0, as its source was */
+  uint32_t part;
 } annb_export_options;
 
-/* Export the store (one part) to the `.h5ad` file `output`, as the source was: objects, types, values, attributes and links. */
+/* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values, attributes and links. */
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
 
 /* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each
