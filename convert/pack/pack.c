@@ -87,6 +87,9 @@ static annb_status run(pack *p, annb_pack_result *result, annb_error *err) {
   if (!s) s = publish(p, result, err);
   result->n_obs = p->part.spec.n_rows;
   result->n_vars = p->part.spec.n_vars;
+  result->n_matrices = (uint32_t)p->part.n_matrices;
+  result->n_left = p->part.n_left;
+  result->left = p->part.left;
   annb_pack_part_close(&p->part);
   annb_txn_abort(p->txn);
   return s;
