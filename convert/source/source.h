@@ -21,7 +21,8 @@ typedef struct annb_source {
 } annb_source;
 
 /* Open `path` and find obs and var. ANNB_EINPUT says what the file is when it is no AnnData (10x, MuData, loom), or what is missing. Without an X
- * one axis may be missing, which then has no members; without both the shape of X tells how many there are. */
+ * one axis may be missing, which then has no members; without both the shape of an X that is
+ * marked as AnnData's tells how many there are. */
 annb_status annb_source_open(annb_source *source, const char *path, uint64_t memory, annb_error *err);
 void annb_source_close(annb_source *source);
 /* Genes of raw, or UINT64_MAX when the file does not tell. */
