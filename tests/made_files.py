@@ -104,6 +104,17 @@ for name, filters in {
     accept(f"dense_{name}")(lambda path, f=filters: write(path, counts(n=500).toarray(), chunks=(33, 7), **f))
 
 
+@accept("dense_external")
+def dense_external(path):
+    """X keeps its values in a second file beside the first."""
+    x = counts(n=40).toarray()
+    with h5py.File(write(path, x), "r+") as f:
+        del f["X"]
+        f.create_dataset("X", shape=x.shape, dtype="f4", external=[("values.bin", 16, x.nbytes)])
+        encode(f["X"], "array", "0.2.0")
+    (path.parent / "values.bin").write_bytes(b"sixteen bytes..." + x.tobytes())
+
+
 @accept("csr_big_endian")
 def big_endian(path):
     write(path, counts(dtype="f4"), data_type=">f4")
