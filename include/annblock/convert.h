@@ -77,6 +77,21 @@ annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const cha
 annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
                         annb_pack_result *result, annb_error *err);
 
+typedef struct annb_annotate_options {
+  uint64_t memory; /* as above */
+  annb_convert_progress_fn progress;
+  annb_convert_note_fn note;
+  void *user;
+  bool one_part; /* the file is of the cells of the part `part`, numbered from 0; needed when there are several */
+  uint32_t part;
+} annb_annotate_options;
+
+/* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var, and all
+ * that is not packed. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be missing) and is
+ * ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices. ANNB_EINPUT when cells or
+ * genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be NULL. */
+annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
+
 typedef struct annb_export_options {
   bool force;           /* replace an existing file once the new one is complete */
   uint64_t generation;  /* 0 = the newest */
