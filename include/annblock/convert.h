@@ -102,7 +102,11 @@ typedef struct annb_export_options {
   uint32_t part;
 } annb_export_options;
 
-/* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values, attributes and links. */
+/* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
+ * attributes and links.
+ * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the matrices that
+ * all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in the sidecars alone
+ * (uns, what is not packed) is in no such file; raw is not either. */
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
 
 /* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each
