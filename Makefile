@@ -219,11 +219,11 @@ bench-loader: deps-bench ## measure the loader beside memcpy and random reads; L
 	@[ -n '$(LOADER_STORE)' ] || [ -d $(LOADER_DIR)/cells.annblock/manifests ] || { mkdir -p $(LOADER_DIR) && \
 	  $(B)/bench/gen -n 30000 $(LOADER_DIR)/cells.h5ad && $(CLI) pack $(LOADER_DIR)/cells.h5ad -o $(LOADER_DIR)/cells.annblock && rm $(LOADER_DIR)/cells.h5ad; }
 	@$(B)/bench/loader $(or $(LOADER_STORE),$(LOADER_DIR)/cells.annblock --thin $(LOADER_DIR)/thin.annblock) $(LOADER_ARGS)
-fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
+fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs of each codec (10000000)
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
-	@build/fuzz/records $(or $(FUZZ_N),10000000)
+	@for c in plain lz4 count dict; do build/fuzz/records $(or $(FUZZ_N),10000000) 1 $$c || exit 1; done
 .PHONY: bench-programs bench-codec bench-loader fuzz
 bench-programs: $(BENCHES)
 

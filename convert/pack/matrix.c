@@ -21,7 +21,8 @@ typedef struct packing {
 } packing;
 
 annb_status annb_pack_matrix_open(annb_pack_matrix *m, const annb_source *source, const char *name, annb_error *err) {
-  *m = (annb_pack_matrix){.from = ANNB_SOURCE_MATRIX_NONE, .axes = ANNB_OBS_VAR, .name = strdup(name)};
+  *m = (annb_pack_matrix){.from = ANNB_SOURCE_MATRIX_NONE, .name = strdup(name)};
+  m->axes = !strcmp(name, "raw/X") ? ANNB_OBS_RAW_VAR : !strncmp(name, "obsm/", 5) ? ANNB_OBS_FREE : ANNB_OBS_VAR;
   if (!m->name) return annb_fail_memory(err);
   return annb_source_matrix_open(&m->from, source, name, err);
 }
@@ -142,10 +143,12 @@ static annb_status write_rows(packing *p, annb_error *err) {
   return s;
 }
 
-annb_status annb_pack_matrix_write(annb_pack_matrix *m, annb_txn *txn, uint32_t columns, const annb_pack_options *options,
-                                   annb_error *err) {
+annb_status annb_pack_matrix_write(annb_pack_matrix *m, const annb_source *source, annb_txn *txn, uint32_t columns,
+                                   const annb_pack_options *options, annb_error *err) {
   packing p = {.m = m, .txn = txn, .options = options, .columns = columns};
-  annb_status s = find_orders(&p, err);
+  annb_source_matrix_close(&m->from);
+  annb_status s = annb_source_matrix_open(&m->from, source, m->name, err);
+  if (!s) s = find_orders(&p, err);
   if (!s) s = open_writer(&p, err);
   if (!s) s = write_rows(&p, err);
   if (!s) s = write_source_order(&p, err);
