@@ -3,6 +3,7 @@
 #include "../../store/error.h"
 #include "../../store/io.h"
 #include "lzf.h"
+#include "newer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,8 +46,8 @@ annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, 
 
 static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-/* The signature may stand behind a user block: at 0, 512, 1024, 2048 … */
-static annb_status find_signature(const char *path, uint64_t *at, annb_error *err) {
+/* The signature may stand behind a user block: at 0, 512, 1024, 2048 … *version is that of the superblock, which follows. */
+static annb_status find_signature(const char *path, uint64_t *at, uint8_t *version, annb_error *err) {
   int fd;
   uint64_t size;
   annb_status s = annb_io_open(path, &fd, err);
@@ -56,6 +57,7 @@ static annb_status find_signature(const char *path, uint64_t *at, annb_error *er
     uint8_t bytes[8];
     s = annb_io_pread(fd, path, bytes, sizeof bytes, *at, err);
     if (!s && !memcmp(bytes, signature, sizeof bytes)) {
+      if (size - *at == sizeof signature || annb_io_pread(fd, path, version, 1, *at + sizeof signature, NULL)) *version = 0;
       annb_io_close(fd, path, NULL);
       return ANNB_OK;
     }
@@ -79,13 +81,15 @@ static annb_status check_file(const char *path, annb_error *err) {
 
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   uint64_t at;
+  uint8_t version = 0;
   *file = -1;
   annb_lzf_register();
   annb_status s = check_file(path, err);
-  if (!s) s = find_signature(path, &at, err);
+  if (!s) s = find_signature(path, &at, &version, err);
   if (s) return s;
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_file_locking(access, 0, 1);
+  if (version >= 3) annb_newer_set(access);
   *file = H5Fopen(path, H5F_ACC_RDONLY, access);
   H5Pclose(access);
   if (*file < 0)
