@@ -370,7 +370,7 @@ def layers_left(f):
 
 
 @matrices("raw_other_var")
-def raw_other_var(f):
+def raw_other_var_slots(f):
     write_sparse(f, "raw/X", more(3, m=60))
     write_frame(f, "raw/var", [f"gene{i}" for i in range(60)], [("length", np.arange(60))])
     encode(f.create_group("raw/varm"), "dict", "0.1.0")
