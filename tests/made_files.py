@@ -546,6 +546,9 @@ REJECT_MATRICES["layer_index_past_end"] = lambda path: with_more(path, lambda f:
 REJECT_MATRICES["layer_of_other_shape"] = lambda path: with_more(path, lambda f: write_sparse(f, "layers/a", more(2, m=26)))
 REJECT_MATRICES["obsm_of_other_rows"] = lambda path: with_more(path, lambda f: write_dense(f, "obsm/a", np.ones((129, 2))))
 REJECT_MATRICES["raw_of_other_rows"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2, n=129)))
+REJECT_MATRICES["obsm_never_written"] = lambda path: with_more(path, lambda f: f["obsm"].create_dataset("a", shape=(130, (1 << 31) - 1), chunks=(1, 1000), dtype="f4"))
+REJECT_MATRICES["obsm_csr_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "obsm/a", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
+REJECT_MATRICES["raw_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
 if h5py.version.hdf5_version_tuple >= (2, 0, 0):
     REJECT["newest_filtered_chunks"] = lambda path: write_newest(path, chunks=(100,), compression="gzip")
 REJECT["no_var"] = broken(lambda f: f.__delitem__("var"))
