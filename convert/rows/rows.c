@@ -42,9 +42,10 @@ annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
   if (r->m->n_rows > UINT32_MAX)
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
                         "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
-  uint64_t memory = r->options.memory / 2, record = 8 + r->value_size;
-  if (r->m->form == ANNB_CSC && r->m->nnz < memory / record / 2) memory = 2 * (r->m->nnz + 1) * record; /* as much as it needs */
-  return annb_transpose_open((uint32_t)r->value_size, memory, r->options.spool_dir, &r->transpose, err);
+  uint64_t expected;
+  annb_status s = annb_rows_expected(r->m, &expected, err);
+  if (s) return s;
+  return annb_transpose_open((uint32_t)r->value_size, r->m->n_rows, expected, r->options.memory / 2, r->options.spool_dir, &r->transpose, err);
 }
 
 /* ---- pointers ---- */
