@@ -4,7 +4,7 @@
 #include "transpose.h"
 
 #include "../../store/error.h"
-#include "../../store/io.h"
+#include "spooler.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -46,9 +46,7 @@ typedef struct waiting {
 struct annb_transpose {
   uint64_t memory, n_keys;
   size_t value_size;
-  char *spool_dir;
-  int fd;
-  uint64_t spool_end;
+  annb_spooler *spooler;
   level top;
   bool pulling;
   waiting *waiting; /* the next one is the last */
@@ -76,17 +74,21 @@ typedef struct run {
 static size_t key_size(unsigned shift) { return shift <= NARROW_BITS ? sizeof(uint16_t) : sizeof(uint32_t); }
 
 static annb_status open_level(annb_transpose *t, level *l, uint64_t first, uint64_t n_keys, unsigned shift, annb_error *err) {
-  uint64_t n = ((n_keys - 1) >> shift) + 1, bytes = t->memory / 4 / n;
+  uint64_t n = ((n_keys - 1) >> shift) + 1, bytes = t->memory / 4 / (n + ANNB_SPOOLER_SPARES);
   bytes = bytes < LEAST_BLOCK ? LEAST_BLOCK : bytes > MOST_BLOCK ? MOST_BLOCK : bytes;
+  uint8_t *spares[ANNB_SPOOLER_SPARES];
   *l = (level){.n = n, .shift = shift, .first = first, .block_bytes = bytes};
   l->buckets = calloc(n, sizeof *l->buckets);
-  l->blocks = malloc(n * bytes);
+  l->blocks = malloc((n + ANNB_SPOOLER_SPARES) * bytes);
   if (!l->buckets || !l->blocks) return annb_fail_memory(err);
   for (size_t i = 0; i < n; i++) l->buckets[i] = (bucket){.first = first + ((uint64_t)i << shift), .block = l->blocks + i * bytes};
+  for (size_t i = 0; i < ANNB_SPOOLER_SPARES; i++) spares[i] = l->blocks + (n + i) * bytes;
+  annb_spooler_set_spares(t->spooler, spares, ANNB_SPOOLER_SPARES);
   return ANNB_OK;
 }
 
-static void close_level(level *l) {
+static void close_level(annb_transpose *t, level *l) {
+  if (t->spooler) (void)annb_spooler_wait(t->spooler, NULL); /* it has blocks of the level */
   for (size_t i = 0; l->buckets && i < l->n; i++) free(l->buckets[i].extents);
   free(l->buckets);
   free(l->blocks);
@@ -108,12 +110,11 @@ annb_status annb_transpose_open(uint32_t value_size, uint64_t n_keys, uint64_t e
   annb_transpose *t = calloc(1, sizeof *t);
   *out = NULL;
   if (!t) return annb_fail_memory(err);
-  t->fd = -1;
   t->memory = memory < MIN_MEMORY ? MIN_MEMORY : memory;
   t->n_keys = n_keys ? n_keys : 1;
   t->value_size = value_size;
-  t->spool_dir = strdup(spool_dir);
-  annb_status s = t->spool_dir ? open_level(t, &t->top, 0, t->n_keys, choose_shift(t, expected), err) : annb_fail_memory(err);
+  annb_status s = annb_spooler_open(spool_dir, &t->spooler, err);
+  if (!s) s = open_level(t, &t->top, 0, t->n_keys, choose_shift(t, expected), err);
   if (s) annb_transpose_close(t);
   else *out = t;
   return s;
@@ -121,11 +122,11 @@ annb_status annb_transpose_open(uint32_t value_size, uint64_t n_keys, uint64_t e
 
 void annb_transpose_close(annb_transpose *t) {
   if (!t) return;
-  if (t->fd >= 0) annb_io_close(t->fd, t->spool_dir, NULL);
-  close_level(&t->top);
+  annb_spooler_close(t->spooler);
+  t->spooler = NULL;
+  close_level(t, &t->top);
   for (size_t i = 0; i < t->n_waiting; i++) free(t->waiting[i].bucket.extents);
   free(t->waiting);
-  free(t->spool_dir);
   free(t->raw);
   free(t->starts);
   free(t->payloads);
@@ -136,8 +137,7 @@ void annb_transpose_close(annb_transpose *t) {
 /* ---- pushing ---- */
 
 static annb_status spool(annb_transpose *t, bucket *b, annb_error *err) {
-  annb_status s = t->fd < 0 ? annb_io_anonymous(t->spool_dir, &t->fd, err) : ANNB_OK;
-  if (s || b->used == 0) return s;
+  if (b->used == 0) return ANNB_OK;
   if (b->n_extents == b->room) {
     size_t room = b->room ? 2 * b->room : 8;
     extent *more = realloc(b->extents, room * sizeof *more);
@@ -145,12 +145,11 @@ static annb_status spool(annb_transpose *t, bucket *b, annb_error *err) {
     b->extents = more;
     b->room = room;
   }
-  s = annb_io_write(t->fd, t->spool_dir, b->block, b->used, err);
-  b->extents[b->n_extents++] = (extent){t->spool_end, b->used};
-  t->spool_end += b->used;
+  extent *e = &b->extents[b->n_extents++];
+  e->bytes = b->used;
   b->bytes += b->used;
   b->used = 0;
-  return s;
+  return annb_spooler_write(t->spooler, &b->block, e->bytes, &e->offset, err);
 }
 
 static uint8_t *put_keys(uint8_t *to, const uint32_t *keys, uint32_t n, uint32_t first, unsigned shift) {
@@ -310,7 +309,7 @@ static annb_status read_extents(annb_transpose *t, const bucket *b, annb_error *
   annb_status s = ANNB_OK;
   uint64_t at = 0;
   for (size_t i = 0; i < b->n_extents && !s; at += b->extents[i++].bytes)
-    s = annb_io_pread(t->fd, t->spool_dir, t->raw + at, b->extents[i].bytes, b->extents[i].offset, err);
+    s = annb_spooler_read(t->spooler, t->raw + at, b->extents[i].bytes, b->extents[i].offset, err);
   return s;
 }
 
@@ -338,7 +337,7 @@ static annb_status load_group(annb_transpose *t, const waiting *w, annb_error *e
   annb_status s = ANNB_OK;
   uint64_t next = 0;
   for (size_t i = 0; i < b->n_extents && !s; i++) {
-    s = annb_io_pread(t->fd, t->spool_dir, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
+    s = annb_spooler_read(t->spooler, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
     if (!s) place(t, w->shift, t->raw, b->extents[i].bytes, &next);
   }
   t->starts[0] = 0;
@@ -351,7 +350,8 @@ static annb_status load_group(annb_transpose *t, const waiting *w, annb_error *e
 /* Close the buckets of a level and let them wait; the first of them is next. */
 static annb_status take_level(annb_transpose *t, level *l, annb_error *err) {
   annb_status s = ANNB_OK;
-  for (size_t i = 0; i < l->n && !s; i++) s = l->buckets[i].used ? spool(t, &l->buckets[i], err) : ANNB_OK;
+  for (size_t i = 0; i < l->n && !s; i++) s = spool(t, &l->buckets[i], err);
+  if (!s) s = annb_spooler_wait(t->spooler, err);
   if (s) return s;
   if (t->n_waiting + l->n > t->waiting_room) {
     waiting *more = realloc(t->waiting, (t->n_waiting + l->n) * sizeof *more);
@@ -389,11 +389,11 @@ static annb_status split(annb_transpose *t, const waiting *w, annb_error *err) {
   annb_status s = open_level(t, &l, b->first, UINT64_C(1) << w->shift, w->shift > SPLIT_BITS ? w->shift - SPLIT_BITS : 0, err);
   if (!s && (!keys || !payloads || !leaf_room(t, most, 0, 0))) s = annb_fail_memory(err);
   for (size_t i = 0; i < b->n_extents && !s; i++) {
-    s = annb_io_pread(t->fd, t->spool_dir, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
+    s = annb_spooler_read(t->spooler, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
     if (!s) s = split_runs(t, w, b->extents[i].bytes, &l, keys, payloads, err);
   }
   if (!s) s = take_level(t, &l, err);
-  close_level(&l);
+  close_level(t, &l);
   free(keys);
   free(payloads);
   return s;
@@ -422,7 +422,7 @@ annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, co
   if (!t->pulling) {
     t->pulling = true;
     s = take_level(t, &t->top, err);
-    close_level(&t->top);
+    close_level(t, &t->top);
   }
   while (!s && t->n_waiting && key >= t->leaf_first + t->leaf_keys) s = next_leaf(t, err);
   *n = 0;
