@@ -2,6 +2,7 @@
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
+#include "plugins.h"
 #include "virtual.h"
 
 #include <stdlib.h>
@@ -10,20 +11,6 @@
 #define DEFAULT_CACHE (UINT64_C(1) << 20) /* HDF5's own chunk cache */
 
 /* ---- opening ---- */
-
-static const char *filter_name(H5Z_filter_t filter, const char *in_file) {
-  switch (filter) {
-    case 307: return "bzip2";
-    case 32000: return "lzf";
-    case 32001: return "blosc";
-    case 32004: return "lz4";
-    case 32008: return "bitshuffle";
-    case 32013: return "zfp";
-    case 32015: return "zstd";
-    case 32026: return "blosc2";
-    default: return in_file && *in_file ? in_file : "unknown";
-  }
-}
 
 static annb_status check_filters(const annb_values *v, hid_t creation, annb_error *err) {
   int n = H5Pget_nfilters(creation);
@@ -35,11 +22,7 @@ static annb_status check_filters(const annb_values *v, hid_t creation, annb_erro
     H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &n_values, NULL, sizeof name, name, &config);
     if (H5Zfilter_avail(filter) > 0) continue;
     H5Eclear2(H5E_DEFAULT);
-    return annb_h5_fail(
-        err, ANNB_EUNSUPPORTED, v->file, v->object,
-        "is compressed with the HDF5 filter %s (number %d), which is not available here: \"pip install hdf5plugin\" and set "
-        "HDF5_PLUGIN_PATH to its plugins folder, or write the file again with gzip",
-        filter_name(filter, name), (int)filter);
+    return annb_plugins_fail(v->file, v->object, filter, name, err);
   }
   return ANNB_OK;
 }
