@@ -89,7 +89,7 @@ help: ## this list
 
 $(B)/obj/store/%.o $(B)/obj/reader/%.o: MODULE_CFLAGS = $(STORE_CFLAGS)
 $(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS)
-$(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS) $(HDF5_CFLAGS)
+$(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS)
 $(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS) $(CHECK_CFLAGS)
 $(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
 SIMDE_CFLAGS := -Wno-psabi -fwrapv # vectors are passed inside the file only; SIMDe lets signed lanes wrap

@@ -116,7 +116,7 @@ annb_status annb_pieces_read(const annb_pieces *pieces, hid_t dataset, const cha
   if (!filter && annb_external_check(file, object, properties, err)) s = ANNB_EINPUT; /* and says so */
   annb_h5_close(&properties);
   if (!filter) return s;
-  return annb_plugins_fail(file, object, (H5Z_filter_t)filter, NULL, err);
+  return annb_plugins_fail(file, object, (int)filter, NULL, err);
 }
 
 annb_status annb_pieces_write(const annb_pieces *pieces, hid_t dataset, const char *file, const char *object, hid_t memory_type,

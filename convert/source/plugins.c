@@ -4,22 +4,22 @@
 
 /* The filters of the Python package hdf5plugin. */
 static const struct {
-  H5Z_filter_t filter;
+  int filter;
   const char *name;
 } in_wheel[] = {{307, "bzip2"},   {32001, "blosc"}, {32004, "lz4"},   {32008, "bitshuffle"}, {32013, "zfp"},  {32015, "zstd"},
                 {32017, "sz"},    {32018, "fcidecomp"}, {32024, "sz3"}, {32026, "blosc2"},     {32028, "sperr"}};
 
-annb_status annb_plugins_fail(const char *file, const char *object, H5Z_filter_t filter, const char *name_in_file, annb_error *err) {
+annb_status annb_plugins_fail(const char *file, const char *object, int filter, const char *name_in_file, annb_error *err) {
   for (size_t i = 0; i < sizeof in_wheel / sizeof *in_wheel; i++)
     if (in_wheel[i].filter == filter)
       return annb_h5_fail(err, ANNB_EUNSUPPORTED, file, object,
                           "needs the HDF5 filter %s (number %d), which is not here. Install it with `pip install hdf5plugin`: the command "
                           "annblock finds it in the package of the first python3; else name its plugins folder in HDF5_PLUGIN_PATH",
-                          in_wheel[i].name, (int)filter);
+                          in_wheel[i].name, filter);
   return annb_h5_fail(err, ANNB_EUNSUPPORTED, file, object,
                       "needs the HDF5 filter %s (number %d), which is not here: name the folder of its plugin in HDF5_PLUGIN_PATH, or write the "
                       "file again with gzip",
-                      filter == H5Z_FILTER_SZIP ? "szip" : name_in_file && *name_in_file ? name_in_file : "without a name", (int)filter);
+                      filter == H5Z_FILTER_SZIP ? "szip" : name_in_file && *name_in_file ? name_in_file : "without a name", filter);
 }
 
 static bool lacks_filter(hid_t dataset) {

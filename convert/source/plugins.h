@@ -3,7 +3,6 @@
 #define ANNB_CONVERT_PLUGINS_H
 
 #include <annblock/status.h>
-#include <hdf5.h>
 #include <stdbool.h>
 
 /* Does some dataset of the HDF5 file need a filter that HDF5 does not find? False too when the file cannot be read. */
@@ -12,6 +11,6 @@ bool annb_plugins_missing(const char *path);
 bool annb_plugins_add(const char *folder);
 
 /* ANNB_EUNSUPPORTED: "<file>: <object>: needs the HDF5 filter …", its name, its number, and how to get it. `name_in_file` may be empty. */
-annb_status annb_plugins_fail(const char *file, const char *object, H5Z_filter_t filter, const char *name_in_file, annb_error *err);
+annb_status annb_plugins_fail(const char *file, const char *object, int filter, const char *name_in_file, annb_error *err);
 
 #endif
