@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OUTPUT = 'o', FORCE = 256 };
+enum { OUTPUT = 'o', FORCE = 256, PART };
 
 typedef struct arguments {
   const char *store, *output;
@@ -20,6 +20,7 @@ typedef struct arguments {
 static const struct argp_option options[] = {
     {.key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
     {.name = "force", .key = FORCE, .doc = "Replace OUT.h5ad if it exists, once the new file is complete"},
+    {.name = "part", .key = PART, .arg = "K", .doc = "Of a store of several parts: this one (0 is the first), as its source was"},
     CLI_GENERATION_OPTION,
     CLI_QUIET_OPTION,
     {0},
@@ -30,6 +31,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case OUTPUT: a->output = arg; return 0;
     case FORCE: a->options.force = true; return 0;
+    case PART:
+      a->options.one_part = true;
+      a->options.part = (uint32_t)cli_number(state, "--part", "the number of a part", arg, 0, UINT32_C(1) << 20);
+      return 0;
     case CLI_GENERATION: a->options.generation = cli_generation(state, arg); return 0;
     case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
