@@ -51,6 +51,7 @@ static annb_role slot_role(const char *name) {
                {"obsp", {ANNB_ROLE_ELEMENTS, ANNB_FOLLOWS_ROWS, ANNB_FOLLOWS_ROWS}},
                {"varp", {ANNB_ROLE_ELEMENTS, ANNB_FOLLOWS_GENES, ANNB_FOLLOWS_GENES}},
                {"raw", {ANNB_ROLE_RAW, ANNB_FOLLOWS_NONE, ANNB_FOLLOWS_NONE}},
+               {"uns", {ANNB_ROLE_UNS, ANNB_FOLLOWS_NONE, ANNB_FOLLOWS_NONE}},
                {"raw.X", {ANNB_ROLE_ARRAY, ANNB_FOLLOWS_ROWS, ANNB_FOLLOWS_NONE}}};
   for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
     if (!strcmp(name, slots[i].name)) return slots[i].role;
@@ -59,10 +60,13 @@ static annb_role slot_role(const char *name) {
 
 /* Of a member of a group: how its dimensions go; its kind is decided by what it is. */
 static annb_role member_role(annb_role parent, const char *name) {
-  static const annb_role whole = {ANNB_ROLE_WHOLE, 0, 0}, raw_x = {ANNB_ROLE_ARRAY, ANNB_FOLLOWS_ROWS, ANNB_FOLLOWS_NONE};
+  static const annb_role whole = {ANNB_ROLE_WHOLE, 0, 0}, raw_x = {ANNB_ROLE_ARRAY, ANNB_FOLLOWS_ROWS, ANNB_FOLLOWS_NONE},
+                         graph = {ANNB_ROLE_NEIGHBORS, ANNB_FOLLOWS_ROWS, ANNB_FOLLOWS_ROWS};
   switch (parent.kind) {
     case ANNB_ROLE_ROOT: return slot_role(name);
     case ANNB_ROLE_RAW: return strcmp(name, "X") ? whole : raw_x;
+    case ANNB_ROLE_UNS: return strcmp(name, "neighbors") ? whole : (annb_role){ANNB_ROLE_NEIGHBORS, 0, 0};
+    case ANNB_ROLE_NEIGHBORS: return strcmp(name, "distances") && strcmp(name, "connectivities") ? whole : graph;
     case ANNB_ROLE_FRAME: return strcmp(name, "__categories") ? parent : whole;
     case ANNB_ROLE_CATEGORICAL: return strcmp(name, "codes") ? whole : (annb_role){ANNB_ROLE_ARRAY, parent.first, ANNB_FOLLOWS_NONE};
     case ANNB_ROLE_ELEMENTS: return parent;
@@ -79,7 +83,7 @@ static annb_status group_role(const annb_subset *subset, hid_t group, annb_role 
   char *encoding = annb_h5_attr_string(group, "encoding-type");
   annb_status s = ANNB_OK;
   bool sparse = H5Aexists(group, "h5sparse_format") > 0;
-  if (role->kind == ANNB_ROLE_RAW) {
+  if (role->kind == ANNB_ROLE_RAW || role->kind == ANNB_ROLE_UNS || (role->kind == ANNB_ROLE_NEIGHBORS && !role->first)) {
     free(encoding);
     return ANNB_OK;
   }
@@ -146,7 +150,8 @@ static annb_status copy_group(annb_subset *subset, const annb_place *place, cons
 
 /* A sparse matrix that is not cut, and whose arrays are there. */
 static bool stays(const annb_subset *subset, const annb_role *role, const char *path) {
-  return !annb_subset_axis(subset, role->first) && !annb_subset_axis(subset, role->second) && !annb_subset_packed(subset, path, NULL);
+  uint32_t matrix;
+  return !annb_subset_axis(subset, role->first) && !annb_subset_axis(subset, role->second) && !annb_subset_packed(subset, path, &matrix);
 }
 
 static annb_status cut_group(annb_subset *subset, const annb_place *place, const annb_link *link, const H5O_info_t *info, annb_role role,
@@ -173,6 +178,18 @@ static bool is_unchanged(const annb_subset *subset, const annb_role *role, const
   return annb_merged_find(subset->fill->merged, path) == NULL;
 }
 
+/* Does anndata, when it reads the file, take a member of uns/neighbors for one of obsp? A sparse matrix of cells by cells that obsp lacks. */
+static bool is_graph(const annb_subset *subset, hid_t neighbors, const char *name) {
+  uint64_t shape[2], n = subset->fill->rows->of;
+  char path[32] = "obsp/";
+  if (annb_h5_exists(subset->fill->merged->out, strncat(path, name, 20))) return false;
+  hid_t group = H5Gopen2(neighbors, name, H5P_DEFAULT);
+  if (group < 0) H5Eclear2(H5E_DEFAULT);
+  int found = group < 0 ? 0 : annb_h5_attr_u64(group, H5Aexists(group, "h5sparse_shape") > 0 ? "h5sparse_shape" : "shape", shape, 2);
+  annb_h5_close(&group);
+  return found == 2 && shape[0] == n && shape[1] == n;
+}
+
 static annb_status cut_object(annb_subset *subset, const annb_place *place, const annb_link *link, annb_role role, const char *path,
                               bool *done, annb_error *err) {
   H5O_info_t info;
@@ -183,6 +200,7 @@ static annb_status cut_object(annb_subset *subset, const annb_place *place, cons
     if (same_axes(role, role_of(subset, node))) return ANNB_OK; /* a hard link to the copy */
     return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is one object with something of other cells or genes, which cannot be cut", err);
   }
+  if (role.kind == ANNB_ROLE_NEIGHBORS && role.first && !is_graph(subset, place->from, link->name)) return ANNB_OK;
   if (role.kind == ANNB_ROLE_WHOLE) return ANNB_OK;
   if (info.type == H5O_TYPE_NAMED_DATATYPE) return ANNB_OK;
   *done = true;

@@ -16,6 +16,8 @@ typedef enum annb_role_kind {
   ANNB_ROLE_ELEMENTS,    /* a group of arrays, matrices, tables */
   ANNB_ROLE_FRAME,       /* a table: a group of columns */
   ANNB_ROLE_RAW,
+  ANNB_ROLE_UNS,
+  ANNB_ROLE_NEIGHBORS,   /* uns/neighbors, where obsp was before anndata 0.7 */
   ANNB_ROLE_CATEGORICAL, /* a group whose codes are cut */
   ANNB_ROLE_SPARSE,      /* a group whose arrays have been written */
   ANNB_ROLE_ARRAY        /* a dataset */
@@ -50,7 +52,7 @@ annb_status annb_subset_array(annb_subset *subset, const annb_place *place, cons
 /* Cut a CSR or CSC matrix: `from` is its group, `to` the group of the copy, made already, with the attributes of the source. */
 annb_status annb_subset_sparse(annb_subset *subset, hid_t from, hid_t to, uint32_t node, annb_role role, const char *path, annb_error *err);
 
-/* Do the arrays of the sparse matrix come from the store, from *matrix (may be NULL)? */
+/* Do the arrays of the sparse matrix, or the values of the dense one, come from the store, and from which matrix? */
 bool annb_subset_packed(const annb_subset *subset, const char *path, uint32_t *matrix);
 
 /* Creation properties for a copy of `dataset` with other dimensions. `grows`: along the first. */

@@ -212,10 +212,9 @@ static annb_status write_values(cutting *c, annb_error *err) {
   uint32_t matrix;
   for (int i = 0; i < c->rank; i++)
     if (!c->out_dims[i]) return ANNB_OK;
-  if (!annb_merged_find(fill->merged, c->path)) return annb_tree_unwritten(c->from) ? ANNB_OK : cut_rows(c, err);
-  annb_status s = annb_store_find_matrix(fill->store, c->path + 1, &matrix, err);
+  if (!annb_subset_packed(c->subset, c->path, &matrix)) return annb_tree_unwritten(c->from) ? ANNB_OK : cut_rows(c, err);
   annb_target data = {.dataset = c->to, .memory = -1, .path = (char *)c->path, .length = c->out_dims[0]};
-  return s ? s : annb_fill_selected(fill, matrix, &data, NULL, NULL, err);
+  return annb_fill_selected(fill, matrix, &data, NULL, NULL, err);
 }
 
 static annb_status cut(cutting *c, annb_subset *subset, const annb_place *place, const annb_link *link, annb_role role, annb_error *err) {

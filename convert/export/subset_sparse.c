@@ -225,20 +225,6 @@ static annb_status from_arrays(cutting *c, uint32_t node, annb_error *err) {
 
 /* ---- elements from the store ---- */
 
-bool annb_subset_packed(const annb_subset *subset, const char *path, uint32_t *matrix) {
-  static const char *const members[] = {"data", "indices", "indptr"};
-  const annb_fill *fill = subset->fill;
-  uint32_t found;
-  bool empty = false;
-  char *member = malloc(strlen(path) + 16);
-  for (int i = 0; member && i < 3; i++) {
-    strcat(strcat(strcpy(member, path), "/"), members[i]);
-    if (annb_merged_find(fill->merged, member)) empty = true;
-  }
-  free(member);
-  return empty && annb_store_find_matrix(fill->store, path + 1, matrix ? matrix : &found, NULL) == ANNB_OK;
-}
-
 static annb_status from_store(cutting *c, uint32_t matrix, uint32_t node, annb_error *err) {
   uint64_t n;
   bool exact;
