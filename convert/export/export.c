@@ -166,6 +166,7 @@ static annb_fill make_fill(export *e) {
                      .out = e->merged.out,
                      .out_name = e->merged.out_name,
                      .memory = e->options.memory,
+                     .n_threads = e->options.n_threads,
                      .spool_dir = e->out.dir,
                      .progress = e->options.progress,
                      .user = e->options.user};

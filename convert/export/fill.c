@@ -218,7 +218,7 @@ static annb_status write_pointers(annb_filling *f, uint64_t at, uint64_t *pointe
   return annb_target_write(f, &f->indptr, b->first, b->n_rows + last, pointers, err);
 }
 
-annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
+static annb_status fill_in_order(annb_filling *f, annb_error *err) {
   static const uint64_t zero = 0;
   uint64_t at = 0, *pointers = malloc((BATCH_ROWS + 1) * sizeof *pointers);
   annb_status s = pointers ? annb_batch_open(f, f->fill->memory / 2, err) : annb_fail_memory(err);
@@ -237,6 +237,12 @@ annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
   free(pointers);
   return s;
+}
+
+annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
+  bool done;
+  annb_status s = annb_fill_direct(f, &done, err);
+  return s || done ? s : fill_in_order(f, err);
 }
 
 /* ---- all ---- */

@@ -18,6 +18,7 @@ typedef struct annb_fill {
   const char *out_name;
   const annb_selection *rows, *genes; /* NULL: no subset */
   uint64_t memory; /* cap on all buffers */
+  uint32_t n_threads; /* 0 = number of processors */
   const char *spool_dir;
   annb_convert_progress_fn progress;
   void *user;
@@ -80,6 +81,8 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
 void annb_batch_close(annb_batch *batch);
 
 annb_status annb_fill_csr(annb_filling *f, annb_error *err);
+/* The same by several threads, past HDF5. *done is false when that cannot be: nothing is lost then. */
+annb_status annb_fill_direct(annb_filling *f, bool *done, annb_error *err);
 annb_status annb_fill_csc(annb_filling *f, annb_error *err);
 annb_status annb_fill_dense(annb_filling *f, annb_error *err);
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err);
