@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define DEFAULT_LEVEL 4
 #define LEAST_MEMORY (UINT64_C(32) << 20)
 
 typedef struct export {
@@ -40,6 +41,9 @@ export;
 static annb_status read_options(export *e, const annb_export_options *options, annb_error *err) {
   if (options) e->options = *options;
   if (!e->options.memory) e->options.memory = DEFAULT_MEMORY;
+  if (!e->options.level) e->options.level = DEFAULT_LEVEL;
+  if (e->options.compression > ANNB_COMPRESSION_GZIP || e->options.level < 1 || e->options.level > 9)
+    return annb_fail(err, ANNB_EINVAL, NULL, "compression is source, none or gzip of level 1 to 9");
   if (e->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs at least 32 MiB of memory");
   return ANNB_OK;
 }
@@ -156,7 +160,8 @@ static annb_status merge_files(export *e, const char **sidecar, annb_error *err)
   if (!s && restore) s = check_sha256(restore, err);
   if (!s) s = report(e, "copying the sidecar", err);
   const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
-  return s ? s : annb_merge(*sidecar, restore, e->out.temp, &going, &e->merged, err);
+  const annb_merge_filters filters = {e->options.compression, e->options.level};
+  return s ? s : annb_merge_filtered(*sidecar, restore, e->out.temp, &filters, &going, &e->merged, err);
 }
 
 static annb_fill make_fill(export *e) {
