@@ -38,6 +38,7 @@ hid_t annb_subset_properties(hid_t dataset, int rank, const hsize_t *dims, bool 
   if (H5Pget_layout(properties) != H5D_CHUNKED && grows) {
     const hsize_t chunk = UINT64_C(1) << 16;
     H5Pset_chunk(properties, 1, &chunk);
+    H5Pset_alloc_time(properties, H5D_ALLOC_TIME_INCR);
   } else if (H5Pget_layout(properties) == H5D_CHUNKED) {
     fit_chunks(properties, rank, dims, grows);
   }

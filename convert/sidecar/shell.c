@@ -35,6 +35,7 @@ static void choose_filters(const annb_tree *tree, hid_t *space, hid_t type, hid_
     room /= chunk[i];
   }
   H5Pset_chunk(properties, rank, chunk);
+  H5Pset_alloc_time(properties, H5D_ALLOC_TIME_INCR);
   H5Pset_shuffle(properties);
   H5Pset_deflate(properties, (unsigned)tree->level);
 }
