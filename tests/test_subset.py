@@ -46,8 +46,8 @@ def same(a, b, path):
         np.testing.assert_array_equal(a, b, path)
     elif a is None or b is None:
         assert a is b, path
-    else:
-        assert np.all(a == b), path
+    else:  # scalars, and arrays of pandas; what is missing or NaN is equal to itself
+        pd.testing.assert_series_equal(pd.Series(a), pd.Series(b), obj=path)
 
 
 def same_data(a, b):

@@ -1,5 +1,6 @@
 #include "../sidecar/files.h"
 #include "fill.h"
+#include "stream.h"
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
@@ -103,6 +104,7 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
 
 annb_status annb_target_write(const annb_filling *f, annb_target *target, uint64_t first, uint64_t n, const void *data, annb_error *err) {
   if (target->dataset < 0 || !n) return ANNB_OK;
+  if (target->stream) return annb_stream_write(target->stream, first, n, data, err);
   const hsize_t length = first + n;
   if (target->grows && length > target->length) {
     if (H5Dset_extent(target->dataset, &length) < 0)
@@ -203,6 +205,7 @@ static annb_status open_dense(annb_filling *f, annb_error *err) {
 }
 
 void annb_target_close(annb_target *t) {
+  annb_stream_abort(t);
   annb_h5_close(&t->dataset);
   annb_h5_close(&t->memory);
   free(t->path);
@@ -222,6 +225,8 @@ static annb_status fill_in_order(annb_filling *f, annb_error *err) {
   static const uint64_t zero = 0;
   uint64_t at = 0, *pointers = malloc((BATCH_ROWS + 1) * sizeof *pointers);
   annb_status s = pointers ? annb_batch_open(f, f->fill->memory / 2, err) : annb_fail_memory(err);
+  if (!s) s = annb_stream_begin(f->fill, &f->data, 0, err);
+  if (!s) s = annb_stream_begin(f->fill, &f->indices, sizeof(int32_t), err);
   if (!s && !f->info.n_rows) s = annb_target_write(f, &f->indptr, 0, 1, &zero, err);
   for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
     s = annb_batch_next(f, row, f->info.n_rows, err);
@@ -235,6 +240,8 @@ static annb_status fill_in_order(annb_filling *f, annb_error *err) {
   }
   if (!s && at != f->info.nnz && !f->bound)
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
+  if (!s) s = annb_stream_end(&f->data, err);
+  if (!s) s = annb_stream_end(&f->indices, err);
   free(pointers);
   return s;
 }

@@ -28,6 +28,7 @@ typedef struct annb_fill {
 annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error *err);
 
 typedef struct annb_target annb_target;
+typedef struct annb_stream annb_stream;
 
 /* For a subset: elements of the matrix that are selected; !*exact: at most so many. */
 annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n, bool *exact, annb_error *err);
@@ -45,6 +46,7 @@ struct annb_target {
   char *path;
   uint64_t length, tail; /* of the first dimension; elements at its end that are there */
   bool grows;            /* its length is what has been written */
+  annb_stream *stream;   /* of compressed chunks, or NULL (stream.h) */
 };
 void annb_target_close(annb_target *target);
 

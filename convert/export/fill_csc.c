@@ -1,4 +1,5 @@
 #include "fill.h"
+#include "stream.h"
 #include "../rows/transpose.h"
 
 #include "../../store/error.h"
@@ -151,9 +152,13 @@ annb_status annb_fill_csc(annb_filling *f, annb_error *err) {
   if (!s && !(p.ends = malloc(p.ends_room * sizeof *p.ends))) s = annb_fail_memory(err);
   if (!s) s = annb_transpose_open(f->value_size, f->fill->memory / 2, f->fill->spool_dir, &t, err);
   if (!s) s = push_rows(f, t, err);
+  if (!s) s = annb_stream_begin(f->fill, &f->data, 0, err);
+  if (!s) s = annb_stream_begin(f->fill, &f->indices, sizeof(uint32_t), err);
   if (!s) s = pull_columns(f, t, &p, err);
   if (!s && p.at != f->info.nnz && !f->bound)
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
+  if (!s) s = annb_stream_end(&f->data, err);
+  if (!s) s = annb_stream_end(&f->indices, err);
   annb_transpose_close(t);
   annb_h5_close(&p.kept);
   free(p.rows);

@@ -1,5 +1,6 @@
 #include "../sidecar/files.h"
 #include "fill.h"
+#include "stream.h"
 
 #include "../../store/error.h"
 
@@ -118,6 +119,8 @@ annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const ann
   if (!s && (f.info.form == ANNB_DENSE) != !indptr)
     s = annb_h5_fail(err, ANNB_ECORRUPT, fill->merged->restore_name, data->path, "the shell is of another kind than the matrix in the store");
   if (!s) s = fill_all(&f, err);
+  annb_stream_abort(&f.data);
+  annb_stream_abort(&f.indices);
   annb_batch_close(&f.batch);
   annb_source_rows_close(f.source);
   annb_h5_close(&f.data.memory);

@@ -48,33 +48,44 @@ static bool same_bytes(hid_t type, hid_t memory, uint32_t element) {
          H5Tget_precision(type) == 8 * H5Tget_size(type);
 }
 
-static bool open_layout(annb_sink *sink, hid_t properties, hid_t file) {
+static bool open_chunks(annb_sink *sink, hid_t properties) {
   hsize_t chunk;
-  switch (H5Pget_layout(properties)) {
-    case H5D_CONTIGUOUS:
-      sink->kind = ANNB_SINK_PLACE;
-      return H5Pget_external_count(properties) == 0 && find_place(sink, file);
-    case H5D_CHUNKED:
-      sink->kind = ANNB_SINK_CHUNKS;
-      if (H5Pget_chunk(properties, 1, &chunk) != 1 || !chunk || chunk > MOST_CHUNK / sink->size) return false;
-      sink->chunk = chunk;
-      return read_filters(properties, sink);
-    default: return false;
-  }
+  sink->kind = ANNB_SINK_CHUNKS;
+  if (H5Pget_chunk(properties, 1, &chunk) != 1 || !chunk || chunk > MOST_CHUNK / sink->size) return false;
+  sink->chunk = chunk;
+  return read_filters(properties, sink);
+}
+
+static bool open_place(annb_sink *sink, hid_t properties, hid_t file) {
+  sink->kind = ANNB_SINK_PLACE;
+  return H5Pget_external_count(properties) == 0 && find_place(sink, file);
+}
+
+/* file < 0: no contiguous ones. */
+static bool open_sink(annb_sink *sink, hid_t file, uint32_t element) {
+  const annb_target *target = sink->target;
+  hid_t type = H5Dget_type(target->dataset), properties = H5Dget_create_plist(target->dataset);
+  H5D_layout_t layout = properties < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(properties);
+  bool opened = type >= 0 && same_bytes(type, target->memory, element);
+  sink->size = opened ? (uint32_t)H5Tget_size(type) : 0;
+  if (opened && layout == H5D_CHUNKED) opened = open_chunks(sink, properties);
+  else opened = opened && layout == H5D_CONTIGUOUS && file >= 0 && open_place(sink, properties, file);
+  annb_h5_close(&properties);
+  annb_h5_close(&type);
+  H5Eclear2(H5E_DEFAULT);
+  return opened;
 }
 
 bool annb_sink_open(annb_sink *sink, const annb_target *target, hid_t file, const char *file_name, uint32_t element) {
   *sink = (annb_sink){.file = file_name, .target = target, .fd = -1, .length = target->length};
   if (target->dataset < 0 || !target->length) return true; /* nothing to do */
-  if (target->tail || target->grows) return false;
-  hid_t type = H5Dget_type(target->dataset), properties = H5Dget_create_plist(target->dataset);
-  bool opened = type >= 0 && properties >= 0 && same_bytes(type, target->memory, element);
-  sink->size = opened ? (uint32_t)H5Tget_size(type) : 0;
-  opened = opened && open_layout(sink, properties, file);
-  annb_h5_close(&properties);
-  annb_h5_close(&type);
-  H5Eclear2(H5E_DEFAULT);
-  return opened;
+  return !target->tail && !target->grows && open_sink(sink, file, element);
+}
+
+bool annb_sink_open_chunks(annb_sink *sink, const annb_target *target, const char *file_name, uint32_t element) {
+  *sink = (annb_sink){.file = file_name, .target = target, .fd = -1, .length = target->length};
+  if (target->dataset < 0 || target->tail || (!target->length && !target->grows)) return false;
+  return open_sink(sink, -1, element);
 }
 
 /* ---- by place ---- */

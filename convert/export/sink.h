@@ -24,6 +24,9 @@ typedef struct annb_sink {
  * to or extended by zeros to its own size; 0: elements are the same in memory and file. */
 bool annb_sink_open(annb_sink *sink, const annb_target *target, hid_t file, const char *file_name, uint32_t element);
 
+/* The same for chunked datasets alone, also those that grow. */
+bool annb_sink_open_chunks(annb_sink *sink, const annb_target *target, const char *file_name, uint32_t element);
+
 /* Place: write elements, any thread. */
 annb_status annb_sink_write(const annb_sink *sink, uint64_t first, uint64_t n, const void *elements, annb_error *err);
 

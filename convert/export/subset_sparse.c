@@ -1,4 +1,5 @@
 #include "../sidecar/files.h"
+#include "stream.h"
 #include "subset.h"
 
 #include "../../store/cursor.h"
@@ -195,6 +196,8 @@ static annb_status move_all(cutting *c, annb_error *err) {
   const annb_filling f = {.fill = c->subset->fill};
   const uint64_t zero = 0;
   annb_status s = annb_target_write(&f, &c->indptr, 0, 1, &zero, err);
+  if (!s) s = annb_stream_begin(f.fill, &c->data, 0, err);
+  if (!s) s = annb_stream_begin(f.fill, &c->indices, sizeof(int64_t), err);
   for (uint64_t out = 0, n; !s && out < c->out_major; out += n) {
     const uint64_t row = c->major ? c->major->items[out] : out;
     for (n = 1; out + n < c->out_major; n++) {
@@ -204,7 +207,8 @@ static annb_status move_all(cutting *c, annb_error *err) {
     s = annb_going_on(&c->subset->tree.going, err);
     if (!s) s = move_rows(c, row, row + n, out, err);
   }
-  return s;
+  if (!s) s = annb_stream_end(&c->data, err);
+  return s ? s : annb_stream_end(&c->indices, err);
 }
 
 static uint64_t count_selected(const cutting *c) {
