@@ -209,11 +209,11 @@ bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
-fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
+fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs of each codec (10000000)
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
-	@build/fuzz/records $(or $(FUZZ_N),10000000)
+	@for c in plain lz4 count dict; do build/fuzz/records $(or $(FUZZ_N),10000000) 1 $$c || exit 1; done
 .PHONY: bench-programs bench-codec fuzz
 bench-programs: $(BENCHES)
 

@@ -107,18 +107,18 @@ annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uin
   if (!store || !context || (!rows && n_rows) || (!values && size))
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching dense rows needs a store, a context, row numbers and room for values");
   annb_fetch_options resolved;
-  annb_locator locator;
+  annb_walk walk;
+  const annb_located *row;
   uint64_t row_bytes = 0;
   annb_status s = annb_fetch_resolve(store, matrix, options, &resolved, err);
   if (s) return s;
   s = check_room(store, store->manifest.matrices[matrix].n_cols, n_rows, stride, annb_dtype_size(resolved.dtype), size, &row_bytes, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, &resolved, err);
+  if (!s) s = annb_walk_begin(&walk, store, matrix, &resolved, rows, n_rows, err);
   uint8_t *out = values, *end = out ? out + size : out;
   for (size_t i = 0; !s && i < n_rows; i++) {
-    annb_located row;
     size_t length = (size_t)(end - out) < row_bytes ? (size_t)(end - out) : (size_t)row_bytes;
-    s = annb_locate(&locator, rows[i], &row, err);
-    if (!s) s = put_row(store, context, &row, &resolved, out, length, err);
+    s = annb_walk_next(&walk, &row, err);
+    if (!s) s = put_row(store, context, row, &resolved, out, length, err);
     if (length) out += length;
   }
   if (!s && end != out) memset(out, 0, (size_t)(end - out));

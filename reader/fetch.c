@@ -109,16 +109,16 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching rows needs a store, a context, row numbers and room for row pointers");
   csr_target t = {.indptr = indptr, .indices = indices, .values = values, .capacity = capacity};
   uint64_t total = 0;
-  annb_locator locator;
+  annb_walk walk;
+  const annb_located *row;
   annb_status s = annb_fetch_resolve(store, matrix, options, &t.options, err);
   t.value_size = annb_dtype_size(t.options.dtype);
   if (!s) s = annb_count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
   if (!s) s = check_total(store, &t, total, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, &t.options, err);
+  if (!s) s = annb_walk_begin(&walk, store, matrix, &t.options, rows, n_rows, err);
   for (size_t i = 0; !s && i < n_rows; i++) {
-    annb_located row;
-    s = annb_locate(&locator, rows[i], &row, err);
-    if (!s) s = put_row(store, context, &t, i, &row, err);
+    s = annb_walk_next(&walk, &row, err);
+    if (!s) s = put_row(store, context, &t, i, row, err);
   }
   return s;
 }

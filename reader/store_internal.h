@@ -91,6 +91,21 @@ annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, u
                                annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
+/* Rows one after the other, a few of them located ahead, so that their records are in the cache when they are decoded. */
+enum { ANNB_WALK_AHEAD = 4 };
+typedef struct annb_walk {
+  annb_locator locator;
+  const uint64_t *rows;
+  size_t n_rows, n_located, at;
+  annb_located ahead[ANNB_WALK_AHEAD];
+} annb_walk;
+
+/* As annb_locator_begin; `rows` must stay. */
+annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
+                            const uint64_t *rows, size_t n_rows, annb_error *err);
+/* The next of the n_rows rows, valid until the next call. */
+annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err);
+
 /* After a failure of store/ about a segment's row: the same error, naming the store row too. */
 annb_status annb_name_row(const annb_located *row, annb_status status, annb_error *err);
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP_GENES = 5, DEFAULT_CELLS = 5, WHERE = 256 };
+enum { TOP_GENES = 5, DEFAULT_CELLS = 5, MATRIX = 256, WHERE };
 
 typedef struct arguments {
-  const char *store;
+  const char *store, *matrix;
   uint64_t n;
   annb_open_options open;
   const char *where;
@@ -20,8 +20,8 @@ typedef struct arguments {
 typedef struct view {
   const annb_store *store;
   annb_context *context;
-  uint32_t matrix;
-  bool has_matrix;
+  uint32_t first, last; /* matrices to show: first … last − 1 */
+  uint32_t matrix;      /* the current one */
   annb_matrix_info info;
   uint32_t part; /* of the current row */
   annb_part_info part_info;
@@ -29,6 +29,7 @@ typedef struct view {
 
 static const struct argp_option options[] = {
     {.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"},
+    {.name = "matrix", .key = MATRIX, .arg = "NAME", .doc = "Only this matrix, like layers/counts; the default is all"},
     {.name = "where", .key = WHERE, .arg = "TEXT", .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
     CLI_GENERATION_OPTION,
     {0}};
@@ -37,6 +38,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
     case 'n': a->n = cli_number(state, "-n", "a number of cells", arg, 0, UINT64_C(1) << 40); return 0;
+    case MATRIX: a->matrix = arg; return 0;
     case WHERE: a->where = arg; return 0;
     case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
@@ -157,6 +159,14 @@ static annb_status genes_text(const view *v, const int64_t *genes, const uint8_t
   return ANNB_OK;
 }
 
+/* A title; with the matrix's name where several are shown. */
+static char *title_of(const view *v, const char *what) {
+  if (v->last - v->first == 1) return cli_format("  %s", what);
+  char *name = cli_safe(v->info.name, strlen(v->info.name)), *title = cli_format("  %s of %s", what, name);
+  free(name);
+  return title;
+}
+
 static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, annb_error *err) {
   uint64_t nnz;
   annb_status s = annb_fetch_nnz(v->store, v->matrix, &row, 1, NULL, &nnz, err);
@@ -168,9 +178,9 @@ static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, an
   s = annb_fetch_csr(v->store, v->context, v->matrix, &row, 1, &fetch, indptr, genes, values, nnz, err);
   if (!s) s = genes_text(v, genes, values, (uint64_t)indptr[1], &text, err);
   if (!s) {
-    cli_table_add(table, cli_format("  nnz"));
+    cli_table_add(table, title_of(v, "nnz"));
     cli_table_add(table, cli_count((uint64_t)indptr[1]));
-    cli_table_add(table, cli_format("  top genes"));
+    cli_table_add(table, title_of(v, v->info.axes == ANNB_OBS_VAR ? "top genes" : "top columns"));
     cli_table_add(table, text);
   }
   free(genes);
@@ -195,7 +205,10 @@ static annb_status print_cell(view *v, uint64_t row, annb_error *err) {
   annb_status s = find_part(v, row, err);
   uint64_t part_row = row - v->part_info.first_row;
   if (!s) s = annb_part_n_columns(v->store, v->part, ANNB_AXIS_OBS, &n, err);
-  if (!s && v->has_matrix) s = matrix_rows(v, row, &table, err);
+  for (v->matrix = v->first; !s && v->matrix < v->last; v->matrix++) {
+    s = annb_store_matrix(v->store, v->matrix, &v->info, err);
+    if (!s) s = matrix_rows(v, row, &table, err);
+  }
   for (uint32_t i = 0; !s && i < n; i++) {
     const annb_column *column;
     annb_column_info info;
@@ -221,13 +234,15 @@ static annb_status print_cell(view *v, uint64_t row, annb_error *err) {
   return s;
 }
 
-/* X, or the first matrix when there is no X. */
-static annb_status choose_matrix(view *v, annb_error *err) {
+/* The one that was named, or all. */
+static annb_status choose_matrices(view *v, const char *name, annb_error *err) {
   annb_store_info info;
   annb_store_get_info(v->store, &info);
-  if (annb_store_find_matrix(v->store, "X", &v->matrix, NULL)) v->matrix = 0;
-  v->has_matrix = info.n_matrices > 0;
-  return v->has_matrix ? annb_store_matrix(v->store, v->matrix, &v->info, err) : ANNB_OK;
+  v->last = info.n_matrices;
+  if (!name) return ANNB_OK;
+  annb_status s = annb_store_find_matrix(v->store, name, &v->first, err);
+  v->last = v->first + 1;
+  return s;
 }
 
 /* The first `n` cells, or the first for which the predicate holds. */
@@ -261,7 +276,7 @@ int cmd_head(int argc, char **argv) {
   annb_store_get_info(store, &info);
   v.store = store;
   annb_status s = annb_context_open(&v.context, &err);
-  if (!s) s = choose_matrix(&v, &err);
+  if (!s) s = choose_matrices(&v, a.matrix, &err);
   if (!s && info.n_parts) s = annb_store_part(store, 0, &v.part_info, &err);
   if (!s && a.n && !info.n_obs) print_empty(&info);
   if (!s) s = print_cells(&v, &a, info.n_obs, &err);

@@ -147,7 +147,7 @@ static annb_status open_target(annb_filling *f, const char *member, const char *
   strcpy(t->path, f->path);
   if (*member) strcat(strcat(t->path, "/"), member);
   annb_empty *empty = annb_merged_find(f->fill->merged, t->path);
-  if (!empty) return ANNB_OK;
+  if (!empty || empty->filled) return ANNB_OK; /* filled as part of a matrix before, which shares it */
   if (strcmp(empty->role, role)) return bad_shell(f, t->path, "the shell is of another kind than the matrix in the store", err);
   t->dataset = open_cached(f->fill->merged->out, t->path, f->fill->memory);
   if (t->dataset < 0 || annb_h5_extent(t->dataset, dims, NULL) != rank)
@@ -267,6 +267,7 @@ static annb_status open_and_fill(annb_filling *f, annb_error *err) {
   f->stage = malloc(size);
   if (!f->path || !f->stage) return annb_fail_memory(err);
   strcat(strcpy(f->path, "/"), f->info.name);
+  if (!strcmp(f->path, "/raw/X") && !annb_h5_exists(f->fill->merged->out, f->path)) strcpy(f->path, "/raw.X"); /* of the old layouts */
   strcat(strcpy(f->stage, "exporting "), f->info.name);
   annb_status s = f->info.form == ANNB_DENSE ? open_dense(f, err) : open_sparse(f, err);
   if (s) return s;

@@ -148,19 +148,24 @@ static annb_status copy_group(annb_subset *subset, const annb_place *place, cons
   return s ? s : set_role(subset, *node, role, err);
 }
 
-/* A sparse matrix that is not cut, and whose arrays are there. */
-static bool stays(const annb_subset *subset, const annb_role *role, const char *path) {
+/* A sparse matrix that is not cut, and whose arrays are there, is copied. */
+static annb_status stays(const annb_subset *subset, const annb_role *role, const char *path, bool *yes, annb_error *err) {
   uint32_t matrix;
-  return !annb_subset_axis(subset, role->first) && !annb_subset_axis(subset, role->second) && !annb_subset_packed(subset, path, &matrix);
+  bool packed;
+  annb_status s = annb_subset_packed(subset, path, &packed, &matrix, err);
+  *yes = !s && !packed && !annb_subset_axis(subset, role->first) && !annb_subset_axis(subset, role->second);
+  return s;
 }
 
 static annb_status cut_group(annb_subset *subset, const annb_place *place, const annb_link *link, const H5O_info_t *info, annb_role role,
                              const char *path, annb_error *err) {
   uint32_t node;
+  bool whole = false;
   hid_t from = H5Gopen2(place->from, link->name, H5P_DEFAULT), to = -1;
   annb_status s = from < 0 ? annb_tree_fail(&subset->tree, ANNB_EINPUT, place->node, link->name, "the group cannot be opened", err)
                            : group_role(subset, from, &role, path, err);
-  if (!s && role.kind == ANNB_ROLE_SPARSE && stays(subset, &role, path)) role.kind = ANNB_ROLE_WHOLE; /* its axes are remembered */
+  if (!s && role.kind == ANNB_ROLE_SPARSE) s = stays(subset, &role, path, &whole, err);
+  if (whole) role.kind = ANNB_ROLE_WHOLE; /* its axes are remembered */
   if (!s) s = copy_group(subset, place, link, info, role, &node, err);
   if (!s && role.kind == ANNB_ROLE_SPARSE) {
     to = H5Gopen2(place->to, link->name, H5P_DEFAULT);

@@ -53,7 +53,7 @@ annb_status annb_subset_array(annb_subset *subset, const annb_place *place, cons
 annb_status annb_subset_sparse(annb_subset *subset, hid_t from, hid_t to, uint32_t node, annb_role role, const char *path, annb_error *err);
 
 /* Do the arrays of the sparse matrix, or the values of the dense one, come from the store, and from which matrix? */
-bool annb_subset_packed(const annb_subset *subset, const char *path, uint32_t *matrix);
+annb_status annb_subset_packed(const annb_subset *subset, const char *path, bool *packed, uint32_t *matrix, annb_error *err);
 
 /* Creation properties for a copy of `dataset` with other dimensions. `grows`: along the first. */
 hid_t annb_subset_properties(hid_t dataset, int rank, const hsize_t *dims, bool grows);

@@ -211,9 +211,12 @@ static annb_status create(cutting *c, const annb_place *place, const annb_link *
 static annb_status write_values(cutting *c, annb_error *err) {
   annb_fill *fill = c->subset->fill;
   uint32_t matrix;
+  bool packed;
+  annb_status s = annb_subset_packed(c->subset, c->path, &packed, &matrix, err);
+  if (s) return s;
   for (int i = 0; i < c->rank; i++)
     if (!c->out_dims[i]) return ANNB_OK;
-  if (!annb_subset_packed(c->subset, c->path, &matrix)) return annb_tree_unwritten(c->from) ? ANNB_OK : cut_rows(c, err);
+  if (!packed) return annb_tree_unwritten(c->from) ? ANNB_OK : cut_rows(c, err);
   annb_target data = {.dataset = c->to, .memory = -1, .path = (char *)c->path, .length = c->out_dims[0]};
   return annb_fill_selected(fill, matrix, &data, NULL, NULL, err);
 }

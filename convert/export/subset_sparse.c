@@ -242,9 +242,11 @@ annb_status annb_subset_sparse(annb_subset *subset, hid_t from, hid_t to, uint32
   cutting c = {.subset = subset, .path = path, .from = from, .to = to, .data = none, .indices = none, .indptr = none, .from_data = -1,
                .from_indices = -1, .data_type = -1};
   uint32_t matrix;
-  annb_status s = read_form(&c, role, err);
+  bool packed;
+  annb_status s = annb_subset_packed(subset, path, &packed, &matrix, err);
+  if (!s) s = read_form(&c, role, err);
   if (!s) s = write_shape(&c, err);
-  if (!s) s = annb_subset_packed(subset, path, &matrix) ? from_store(&c, matrix, node, err) : from_arrays(&c, node, err);
+  if (!s) s = packed ? from_store(&c, matrix, node, err) : from_arrays(&c, node, err);
   annb_target_close(&c.data);
   annb_target_close(&c.indices);
   annb_target_close(&c.indptr);

@@ -31,14 +31,23 @@ typedef struct annb_pack_options {
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
   annb_gene_order_choice gene_order; /* of the records; readers and export give the source's */
+  /* Which matrices go to segments: "X", "layers/<key>", "raw/X", "obsm/<key>", or "all" for all of these that are numeric arrays of two
+   * dimensions (dense, CSR, CSC). NULL: X where there is one. The order of the names does not matter. The rest stays in the sidecar. */
+  const char *const *matrices;
+  size_t n_matrices;
 } annb_pack_options;
 
 typedef struct annb_pack_result {
-  uint64_t n_obs, n_vars, nnz, generation;
+  uint64_t n_obs, n_vars, generation;
+  uint64_t nnz; /* of all matrices */
+  uint32_t n_matrices;
+  uint32_t n_left;  /* with "all": matrices that cannot be packed and stay in the sidecar */
+  annb_error left;  /* why the first of them cannot */
 } annb_pack_result;
 
 /* Pack `input` (.h5ad) into the store `output`. NULL options = defaults; `result` may be NULL. ANNB_EINPUT for what is wrong with the
- * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
+ * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_ENOTFOUND for a matrix that is not there (the message lists
+ * those that are), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
  * Damage that HDF5 itself does not notice is not noticed here: a gzip chunk that inflates to fewer bytes than a chunk has is read as if the
  * rest were there. */
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);

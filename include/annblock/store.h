@@ -97,6 +97,9 @@ annb_status annb_matrix_writer_append(annb_matrix_writer *writer, uint64_t n_row
 /* Name the flat arrays of this transaction that hold the order of the source's elements (SPEC.md 3.6). Before close. */
 annb_status annb_matrix_writer_set_source_order(annb_matrix_writer *writer, uint32_t object, annb_error *err);
 
+/* No more rows follow: free all buffers until close. Close does the same where this was not called. */
+annb_status annb_matrix_writer_finish(annb_matrix_writer *writer, annb_error *err);
+
 /* Finish and attach to `part` as `matrix`. Frees the writer in any case. `nnz` may be NULL. */
 annb_status annb_matrix_writer_close(annb_matrix_writer *writer, uint32_t part, uint32_t matrix, uint64_t *nnz, annb_error *err);
 void annb_matrix_writer_abort(annb_matrix_writer *writer);

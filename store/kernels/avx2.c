@@ -4,6 +4,7 @@
 #ifdef ANNB_HAVE_AVX2
 
 #include "bit_positions.h"
+#include "places.h"
 #include "words.h"
 #include "x86_vector.h"
 
@@ -12,7 +13,14 @@
 
 static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
 
+INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
+
 /* ---- unary ---- */
+
+static const uint8_t from_one[32] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                                     17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
 
 /* Positions of the ones of byte j of the word. */
 INLINE uint8_t *unary_byte(uint64_t word, unsigned j, uint64_t base, uint8_t *ones) {
@@ -51,7 +59,9 @@ AVX2 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones
     at = unary_word(word, base, at);
   }
   if (at != end) return false;
-  for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
+  __m256i next = _mm256_add_epi8(_mm256_set1_epi8((char)end[-1]), load256(from_one));
+  store256(end, next);
+  store256(end + 32, _mm256_add_epi8(next, _mm256_set1_epi8(32)));
   return true;
 }
 
@@ -81,10 +91,6 @@ INLINE recipe recipe_for(unsigned k) {
               _mm_cvtsi32_si128((int)(16 - k)), k};
   return r;
 }
-
-INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
-INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
 
 /* 16 low parts, which start at `p`. */
 INLINE __m256i low16(const recipe *r, const uint8_t *p) {
@@ -120,7 +126,8 @@ INLINE __m256i broadcast_last16(__m256i x) {
   return _mm256_permute2x128_si256(last, last, 0x11);
 }
 
-AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
+/* The ids go to one of the two. */
+INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const __m256i step = _mm256_set1_epi16((short)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
   __m256i base = _mm256_setzero_si256();
@@ -133,17 +140,27 @@ AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, u
       __m128i q = quotients16(ones + i);
       if (n - i >= 16) all = _mm_or_si128(all, q);
       __m256i sums = prefix16(_mm256_add_epi16(codes_of(&r, q, lows), step));
-      store256(ids + i, _mm256_sub_epi16(_mm256_adds_epu16(sums, base), step));
+      __m256i x = _mm256_sub_epi16(_mm256_adds_epu16(sums, base), step);
+      if (narrow) store256(narrow + i, x);
+      else {
+        store256(wide + i, _mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)));
+        store256(wide + i + 8, _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
+      }
       base = _mm256_adds_epu16(base, broadcast_last16(sums));
     }
     for (uint32_t i = n & ~15u; i < n; i++) /* the codes after the last do not count */
       if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
     ones += n;
-    ids += n;
+    if (narrow) narrow += n;
+    else wide += n;
     left -= n;
   }
-  return seq->n == 0 || (!too_large(all) && ids[-1] + add <= limit);
+  return seq->n == 0 || (!too_large(all) && (narrow ? narrow[-1] : wide[-1]) + add <= limit);
 }
+
+AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) { return ids_of(seq, add, limit, ids, NULL); }
+
+AVX2 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) { return ids_of(seq, add, limit, NULL, ids); }
 
 AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   const uint8_t *lows = seq->lows, *ones = seq->ones;
@@ -264,6 +281,20 @@ AVX2 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entrie
   return true;
 }
 
+AVX2 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  const __m256i id = _mm256_set1_epi32(0xffff);
+  for (size_t i = 0; i < n; i += 8) {
+    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(codes + i)), 16);
+    store256(ids + i, _mm256_or_si256(load256(ids + i), high));
+  }
+  annb_place_keys(ids, n, n_words, keys);
+  for (size_t i = 0; i < n; i += 8) {
+    __m256i key = load256(keys + i), high = _mm256_srli_epi32(key, 16);
+    store256(ids + i, _mm256_and_si256(key, id));
+    _mm_storeu_si128((__m128i *)(void *)(codes + i), _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)));
+  }
+}
+
 /* ---- marks ---- */
 
 AVX2 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
@@ -289,20 +320,6 @@ AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, co
   annb_scatter_words(ids, marks, n, table, by_id);
 }
 
-AVX2 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  const __m256i zero = _mm256_setzero_si256();
-  for (size_t w = 0; w < n_words; w++, by_id += 64) {
-    uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id), zero));
-    uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id + 32), zero)), first = (uint32_t)(64 * w);
-    uint64_t word = ~(low | (uint64_t)high << 32);
-    size_t in_word = annb_emit_all(word, first, by_id, values, out_ids, out_values);
-    store256(by_id, zero);
-    store256(by_id + 32, zero);
-    out_ids += in_word;
-    out_values += 4 * in_word;
-  }
-}
-
 AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   const __m256i zero = _mm256_setzero_si256();
   size_t i = 0;
@@ -317,8 +334,8 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_avx2 = {"avx2", usable, unary, ids16,  ids32,   codes16, codes32, widen,
-                                      map,    to_f32, look_up, narrow, scatter, collect, expand};
+const annb_kernel annb_kernel_avx2 = {"avx2", usable, annb_hash64_avx2, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
+                                      map,    to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else
 typedef int annb_no_avx2; /* a translation unit is not empty */

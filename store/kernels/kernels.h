@@ -31,6 +31,8 @@ typedef struct annb_kernel {
   const char *name;
   bool (*usable)(void); /* on this machine */
 
+  uint64_t (*hash64)(const void *data, size_t size); /* XXH3-64 */
+
   /* Positions mod 256 of the n ones in `size` bytes: false unless there are exactly n, the last in the last byte, and no zero 8 bytes at a multiple
    * of 8. Positions after the last count on by one: 64 of them are valid. */
   bool (*unary)(const uint8_t *bits, size_t size, size_t n, uint8_t *ones);
@@ -38,6 +40,7 @@ typedef struct annb_kernel {
   /* Sums of (code + add), less `add`, for add 0 or 1: false when a quotient exceeds 63 or a sum exceeds `limit` (< 65535; < 2^31). */
   bool (*ids16)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids);
   bool (*ids32)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids);
+  bool (*ids16_wide)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids); /* what ids16 gives, in 32 bits */
 
   /* The codes themselves: false when a quotient exceeds 63. */
   bool (*codes16)(const annb_rice_seq *seq, uint16_t *codes);
@@ -51,12 +54,13 @@ typedef struct annb_kernel {
   /* out[i] = entries[codes[i]], 4 bytes each, out unaligned; false when a code is not below n_entries */
   bool (*look_up)(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out);
 
+  /* Sort n distinct ids below 64 × n_words ≤ 65536, and the codes with them. keys: room for n; all three are read and written as far as the slack. */
+  void (*sort)(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys);
+
   /* Marks are bytes by delivered id, zero where the row has nothing. narrow: marks[i] = min(codes[i] + 1, 255), returns the highest code;
-   * scatter: by_id[table[ids[i]]] = marks[i]; collect: the ids that have marks, ascending, and values[mark] (4 bytes each, unaligned), for n_words × 64
-   * marks, 64-byte aligned and one more readable, which become zero; expand: marks as float32, which become zero. */
+   * scatter: by_id[table[ids[i]]] = marks[i]; expand: marks as float32, which become zero. */
   uint32_t (*narrow)(const uint16_t *codes, size_t n, uint8_t *marks);
   void (*scatter)(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id);
-  void (*collect)(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values);
   void (*expand)(uint8_t *by_id, size_t n, float *out);
 } annb_kernel;
 
@@ -68,6 +72,7 @@ const annb_kernel *annb_kernel_best(void);
 extern const annb_kernel annb_kernel_scalar;
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ANNB_HAVE_AVX2 1
+uint64_t annb_hash64_avx2(const void *data, size_t size);
 #define ANNB_HAVE_AVX512 1
 extern const annb_kernel annb_kernel_avx2, annb_kernel_avx512;
 #endif
