@@ -206,6 +206,8 @@ static annb_status cut_object(annb_subset *subset, const annb_place *place, cons
     return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is one object with something of other cells or genes, which cannot be cut", err);
   }
   if (role.kind == ANNB_ROLE_NEIGHBORS && role.first && !is_graph(subset, place->from, link->name)) return ANNB_OK;
+  if (role.kind == ANNB_ROLE_WHOLE && annb_merged_find(subset->fill->merged, path))
+    return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is part of a packed matrix and stands where nothing is cut", err);
   if (role.kind == ANNB_ROLE_WHOLE) return ANNB_OK;
   if (info.type == H5O_TYPE_NAMED_DATATYPE) return ANNB_OK;
   *done = true;
