@@ -4,6 +4,7 @@
 #ifndef ANNBLOCK_CONVERT_H
 #define ANNBLOCK_CONVERT_H
 
+#include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
 #include <stdbool.h>
@@ -97,15 +98,10 @@ typedef enum annb_compression {
   ANNB_COMPRESSION_GZIP = 2    /* shuffle and gzip */
 } annb_compression;
 
-/* Rows first … end - 1; end = UINT64_MAX: up to the last. */
-typedef struct annb_row_range {
-  uint64_t first, end;
-} annb_row_range;
-
-/* Which cells and genes an export has. Nothing set: all, and the file is as the source was. Cells are those of `ranges`, one after the other, or
- * of `rows_file` (row numbers from 0, one a line), in that order; or all. Of these, the ones for which the predicate `where` holds (where.h).
- * `genes_file` has a gene a line: a name of var, or the number of a column (from 0) that is no name; in the order of the file. A cell or gene
- * asked for twice, and a name that two genes have, are errors. */
+/* Which cells and genes an export has. Nothing set: all, and the file is as the source was. Cells are those of `ranges` (an end of UINT64_MAX is
+ * the last), one after the other, or of `rows_file` (row numbers from 0, one a line), in that order; or all. Of these, the ones for which the
+ * predicate `where` holds (where.h). `genes_file` has a gene a line: a name of var, or the number of a column (from 0) that is no name; in the
+ * order of the file. A cell or gene asked for twice, and a name that two genes have, are errors. */
 typedef struct annb_subset_options {
   const annb_row_range *ranges;
   size_t n_ranges;
