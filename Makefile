@@ -90,8 +90,8 @@ help: ## this list
 $(B)/obj/store/%.o $(B)/obj/reader/%.o: MODULE_CFLAGS = $(STORE_CFLAGS)
 $(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS)
 $(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS)
-$(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(CHECK_CFLAGS)
-$(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
+$(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS) $(CHECK_CFLAGS)
+$(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS)
 SIMDE_CFLAGS := -Wno-psabi -fwrapv # vectors are passed inside the file only; SIMDe lets signed lanes wrap
 $(B)/obj/tests/avx512_emulated.o: MODULE_CFLAGS += $(SIMDE_CFLAGS)
 
@@ -209,12 +209,16 @@ bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
+bench-convert: deps-bench ## measure packing and export beside annbatch, cellstream and anndata; BENCH_ARGS='--cells 300000 --genes 30000 …', see bench/convert.py --help
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@scripts/bench_venv.sh build/venv-bench
+	@$(PYTHON) bench/convert.py --build $(B) $(BENCH_ARGS)
 fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs of each codec (10000000)
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
 	@for c in plain lz4 count dict; do build/fuzz/records $(or $(FUZZ_N),10000000) 1 $$c || exit 1; done
-.PHONY: bench-programs bench-codec fuzz
+.PHONY: bench-programs bench-codec bench-convert fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----

@@ -1,6 +1,7 @@
 /* annblock export STORE -o OUT.h5ad */
 #include "../../store/io.h"
 #include "cli.h"
+#include "filters.h"
 #include "progress.h"
 #include "text.h"
 
@@ -16,6 +17,7 @@ typedef struct arguments {
   annb_export_options options;
   annb_row_range *ranges;
   const char **skip;
+  bool quiet;
 } arguments;
 
 static const struct argp_option options[] = {
@@ -30,6 +32,7 @@ static const struct argp_option options[] = {
      .doc = "Of packed matrices: source (the default), none, or gzip with an optional level, gzip:1 to gzip:9"},
     {.name = "threads", .key = THREADS, .arg = "N", .doc = "Threads, the default is one per processor; the file does not depend on it"},
     CLI_GENERATION_OPTION,
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -80,6 +83,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case COMPRESSION: set_compression(&a->options, state, arg); return 0;
     case THREADS: a->options.n_threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, 1024); return 0;
     case CLI_GENERATION: a->options.generation = cli_generation(state, arg); return 0;
+    case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock export STORE -o OUT.h5ad");
@@ -103,10 +107,11 @@ int cmd_export(int argc, char **argv) {
   cli_progress progress;
   annb_path_kind kind;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
-  cli_progress_begin(&progress, false);
+  cli_progress_begin(&progress, false, a.quiet);
   a.options.progress = cli_progress_stage;
   a.options.user = &progress;
   cli_catch_signals();
+  cli_find_filters(a.store);
   annb_status status = annb_export(a.store, a.output, &a.options, &err);
   free(a.ranges);
   free(a.skip);
@@ -114,6 +119,7 @@ int cmd_export(int argc, char **argv) {
   bool is_file = !annb_io_kind(a.output, &kind, NULL) && kind == ANNB_PATH_FILE;
   if (status == ANNB_EEXIST && !a.options.force && is_file) return cli_fail_hint(&err, "use --force to replace it");
   if (status) return cli_fail_or_signal(&err);
+  if (a.quiet) return CLI_OK;
   char *time = cli_duration(seconds);
   fprintf(stderr, "exported %s to %s in %s\n", a.store, a.output, time);
   free(time);

@@ -1,6 +1,7 @@
 /* annblock pack INPUT.h5ad -o STORE */
 #include "../../store/manifest.h"
 #include "cli.h"
+#include "filters.h"
 #include "progress.h"
 #include "text.h"
 
@@ -16,6 +17,7 @@ enum { MAX_THREADS = 256 };
 typedef struct arguments {
   const char *input, *output;
   annb_pack_options options;
+  bool quiet;
   const char **matrices;
 } arguments;
 
@@ -37,6 +39,7 @@ static const struct argp_option options[] = {
      .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is every one of "
             "these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -64,6 +67,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case GENE_ORDER: a->options.gene_order = gene_order(state, arg); return 0;
     case MATRIX: add_matrix(a, arg); return 0;
     case FORCE: a->options.force = true; return 0;
+    case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->input, 1); return 0;
     case ARGP_KEY_END:
       if (!a->input) argp_error(state, "the file to pack is missing: annblock pack INPUT.h5ad -o STORE");
@@ -111,15 +115,16 @@ int cmd_pack(int argc, char **argv) {
   annb_error err = {0};
   cli_progress progress;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
-  cli_progress_begin(&progress, false);
+  cli_progress_begin(&progress, false, a.quiet);
   a.options.progress = cli_progress_stage;
   a.options.user = &progress;
   cli_catch_signals();
+  cli_find_filters(a.input);
   annb_status status = annb_pack(a.input, a.output, &a.options, &result, &err);
   double seconds = cli_progress_end(&progress);
   free(a.matrices);
   if (status == ANNB_EEXIST && !a.options.force && is_store(a.output)) return cli_fail_hint(&err, "use --force to add a generation");
   if (status) return cli_fail_or_signal(&err);
-  tell(&a, &result, seconds);
+  if (!a.quiet) tell(&a, &result, seconds);
   return CLI_OK;
 }
