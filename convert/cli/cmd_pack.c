@@ -34,8 +34,8 @@ static const struct argp_option options[] = {
     {.name = "matrix",
      .key = MATRIX,
      .arg = "NAME",
-     .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is every one of "
-            "these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},
+     .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is "
+            "every one of these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
     {0},
 };
