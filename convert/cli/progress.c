@@ -16,8 +16,8 @@ double cli_now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-void cli_progress_begin(cli_progress *progress, bool bytes) {
-  *progress = (cli_progress){.shown = isatty(STDERR_FILENO) != 0, .bytes = bytes, .started = cli_now()};
+void cli_progress_begin(cli_progress *progress, bool bytes, bool quiet) {
+  *progress = (cli_progress){.shown = !quiet && isatty(STDERR_FILENO) != 0, .bytes = bytes, .started = cli_now()};
 }
 
 static char *rate_text(const cli_progress *p, double rate) {
@@ -68,6 +68,13 @@ bool cli_progress_stage(void *progress, const char *stage, uint64_t done, uint64
 }
 
 bool cli_progress_verify(void *progress, uint64_t done, uint64_t total) { return cli_progress_stage(progress, "verifying", done, total); }
+
+void cli_progress_note(void *progress, const char *note) {
+  cli_progress *p = progress;
+  if (p->dirty) fputs("\r\033[K", stderr);
+  p->dirty = false;
+  fprintf(stderr, "annblock: note: %s\n", note);
+}
 
 double cli_progress_end(cli_progress *progress) {
   if (progress->dirty) fputs("\r\033[K", stderr);

@@ -1,6 +1,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "../sidecar/files.h"
+#include "concat.h"
 #include "fill.h"
 #include "../source/lzf.h"
 #include "output.h"
@@ -26,6 +27,7 @@ typedef struct export {
   annb_export_options options;
   annb_store *store;
   annb_context *context;
+  uint32_t n_parts; /* to be exported */
   annb_merged merged;
   annb_output out; /* where it really goes */
 }
@@ -86,14 +88,14 @@ static annb_status check_features(const export *e, uint64_t generation, annb_err
 }
 
 static annb_status open_store(export *e, annb_error *err) {
-  const annb_open_options options = {.generation = e->options.generation};
+  const annb_open_options options = {.generation = e->options.generation, .one_part = e->options.one_part, .part = e->options.part};
   annb_store_info info;
   annb_status s = annb_store_open(e->store_path, &options, &e->store, err);
   if (!s) s = annb_context_open(&e->context, err);
   if (s) return s;
   annb_store_get_info(e->store, &info);
-  if (info.n_parts == 1) return check_features(e, info.generation, err);
-  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts: only a store of one part can be exported", info.n_parts);
+  e->n_parts = info.n_parts;
+  return info.n_parts == 1 ? check_features(e, info.generation, err) : ANNB_OK;
 }
 
 /* HDF5 would not notice damage: the file's bytes must be those that gave it its name. */
@@ -189,19 +191,30 @@ static annb_status publish(const export *e, annb_error *err) {
   return s ? s : annb_io_fsync_dir(e->out.dir, err);
 }
 
-static annb_status run(export *e, annb_error *err) {
+static annb_status write_whole(export *e, annb_error *err) {
   const char *sidecar = NULL;
-  annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
-  if (!s) s = open_store(e, err);
-  if (!s) s = check_outside(e, err);
-  if (!s) s = check_writable(e, err);
-  if (!s) s = merge_files(e, &sidecar, err);
+  annb_status s = merge_files(e, &sidecar, err);
   if (!s) s = fill_all(e, err);
   if (!s) s = check_filled(e, err);
   if (!s) s = report(e, "flushing", err);
   if (!s) s = annb_merged_finish(&e->merged, err);
   annb_merged_close(&e->merged);
-  if (!s) s = annb_file_user_block(sidecar, e->out.temp, err);
+  return s ? s : annb_file_user_block(sidecar, e->out.temp, err);
+}
+
+/* ---- several parts: a new file ---- */
+
+static annb_status write_parts(const export *e, annb_error *err) {
+  const annb_concat concat = {e->store, e->context, e->out.temp, e->options.memory, e->options.progress, e->options.user};
+  return annb_concat_write(&concat, err);
+}
+
+static annb_status run(export *e, annb_error *err) {
+  annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
+  if (!s) s = open_store(e, err);
+  if (!s) s = check_outside(e, err);
+  if (!s) s = check_writable(e, err);
+  if (!s) s = e->n_parts > 1 ? write_parts(e, err) : write_whole(e, err);
   if (!s) s = flush_to_disk(e->out.temp, err);
   if (!s) s = publish(e, err);
   if (e->out.temp) annb_io_unlink(e->out.temp);

@@ -22,6 +22,16 @@ typedef enum annb_gene_order_choice {
   ANNB_GENE_ORDER_SOURCE = 1
 } annb_gene_order_choice;
 
+/* How files with other genes come into one store. */
+typedef enum annb_gene_join {
+  ANNB_JOIN_NONE = 0,  /* they must have the same genes in the same order */
+  ANNB_JOIN_INNER = 1, /* a new store: the genes that all files have, in the first one's order; appending: the store's */
+  ANNB_JOIN_OUTER = 2  /* the genes of all files, in order of first appearance */
+} annb_gene_join;
+
+/* One sentence about what is in the store now and may surprise: genes left out, columns that do not fit together, names that repeat. */
+typedef void (*annb_convert_note_fn)(void *user, const char *note);
+
 typedef struct annb_pack_options {
   bool force;             /* an existing store gains a next generation */
   uint32_t n_threads;     /* 0 = number of processors */
@@ -31,6 +41,10 @@ typedef struct annb_pack_options {
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
   annb_gene_order_choice gene_order; /* of the records; readers and export give the source's */
+  annb_gene_join join;  /* several files */
+  const char *join_key; /* column of var (strings or categories) that genes are matched by, NULL: their names */
+  bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else they are refused */
+  annb_convert_note_fn note; /* may be NULL */
   /* Which matrices go to segments: "X", "layers/<key>", "raw/X", "obsm/<key>", or "all" for all of these that are numeric arrays of two
    * dimensions (dense, CSR, CSC). NULL: X where there is one. The order of the names does not matter. The rest stays in the sidecar. */
   const char *const *matrices;
@@ -38,8 +52,9 @@ typedef struct annb_pack_options {
 } annb_pack_options;
 
 typedef struct annb_pack_result {
-  uint64_t n_obs, n_vars, generation;
-  uint64_t nnz; /* of all matrices */
+  uint64_t n_obs, n_vars, generation; /* of what was packed; n_vars of the store */
+  uint64_t nnz; /* of all matrices packed */
+  uint32_t n_parts; /* of the store */
   uint32_t n_matrices;
   uint32_t n_left;  /* with "all": matrices that cannot be packed and stay in the sidecar */
   annb_error left;  /* why the first of them cannot */
@@ -52,15 +67,46 @@ typedef struct annb_pack_result {
  * rest were there. */
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);
 
+/* The same for several files, each a part of its own, in the order given. Their genes must be the same unless options->join says how they are
+ * joined; columns of obs are unified as SPEC.md 5.8 says. What is to be refused is refused before anything large is written. */
+annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
+                           annb_pack_result *result, annb_error *err);
+
+/* Add files as new parts to the store `output`: one new generation; no file that exists is touched, and readers of older generations go on.
+ * When another writer publishes meanwhile, the parts are added to its generation. ANNB_ENOTSTORE. options->force means nothing here. */
+annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
+                        annb_pack_result *result, annb_error *err);
+
+typedef struct annb_annotate_options {
+  uint64_t memory; /* as above */
+  annb_convert_progress_fn progress;
+  annb_convert_note_fn note;
+  void *user;
+  bool one_part; /* the file is of the cells of the part `part`, numbered from 0; needed when there are several */
+  uint32_t part;
+} annb_annotate_options;
+
+/* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var, and all
+ * that is not packed. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be missing) and is
+ * ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices. ANNB_EINPUT when cells or
+ * genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be NULL. */
+annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
+
 typedef struct annb_export_options {
   bool force;           /* replace an existing file once the new one is complete */
   uint64_t generation;  /* 0 = the newest */
   uint64_t memory;      /* as above */
   annb_convert_progress_fn progress;
   void *user;
+  bool one_part; /* only the part `part`, numbered from 0, as its source was */
+  uint32_t part;
 } annb_export_options;
 
-/* Export the store (one part) to the `.h5ad` file `output`, as the source was: objects, types, values, attributes and links. */
+/* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
+ * attributes and links.
+ * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the matrices that
+ * all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in the sidecars alone
+ * (uns, what is not packed) is in no such file; raw is not either. */
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
 
 /* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each
