@@ -62,7 +62,8 @@ int cmd_annotate(int argc, char **argv) {
   double seconds = cli_progress_end(&progress);
   if (status) return cli_fail_or_signal(&err);
   char *time = cli_duration(seconds);
-  fprintf(stderr, "annotated part %u of %s from %s (generation %" PRIu64 ") in %s\n", (unsigned)a.options.part, a.store, a.from, generation, time);
+  fprintf(stderr, "annotated part %u of %s from %s (generation %" PRIu64 ") in %s\n", (unsigned)a.options.part, a.store, a.from, generation,
+          time);
   free(time);
   return CLI_OK;
 }

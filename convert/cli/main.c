@@ -53,14 +53,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     state->next = state->argc;
     return 0;
   }
-  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: pack, append, annotate, info, head, verify, export, convert-check or help");
+  if (key == ARGP_KEY_NO_ARGS)
+    argp_error(state, "a command is missing: pack, append, annotate, info, head, verify, export, convert-check or help");
   return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp parser = {.parser = parse, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc};
 
 static int unknown(const char *name) {
-  fprintf(stderr, "annblock: there is no command '%s'; expected pack, append, annotate, info, head, verify, export, convert-check or help\n", name);
+  fprintf(stderr,
+          "annblock: there is no command '%s'; expected pack, append, annotate, info, head, verify, export, convert-check or help\n",
+          name);
   fprintf(stderr, "Try `annblock --help' for more information.\n");
   return CLI_USAGE;
 }

@@ -17,8 +17,8 @@ typedef struct pack {
   const char *output;
   bool append;
   annb_pack_options options;
-  struct stat *seen;  /* per input: when its columns were read */
-  uint32_t *columns;  /* per input: object, or ANNB_NONE */
+  struct stat *seen; /* per input: when its columns were read */
+  uint32_t *columns; /* per input: object, or ANNB_NONE */
   annb_join join;
   annb_txn *txn;
   annb_pack_result result;
@@ -73,8 +73,15 @@ static annb_status read_columns(pack *p, size_t i, annb_manifest *draft, annb_er
   uint32_t row;
   annb_status s = annb_pack_part_open(&part, p->inputs[i], &p->options, err);
   if (!s) s = annb_pack_part_write_columns(&part, p->txn, err);
-  annb_fmt_part look = {.n_rows = part.spec.n_rows, .n_vars = part.spec.n_vars, .columns = part.spec.columns, .sidecar = ANNB_NONE,
-                        .restore = ANNB_NONE, .gene_map = ANNB_NONE, .code_map = ANNB_NONE, .row_order = ANNB_NONE, .row_filter = ANNB_NONE};
+  annb_fmt_part look = {.n_rows = part.spec.n_rows,
+                        .n_vars = part.spec.n_vars,
+                        .columns = part.spec.columns,
+                        .sidecar = ANNB_NONE,
+                        .restore = ANNB_NONE,
+                        .gene_map = ANNB_NONE,
+                        .code_map = ANNB_NONE,
+                        .row_order = ANNB_NONE,
+                        .row_filter = ANNB_NONE};
   if (!s) s = annb_txn_add_to(p->txn, part.spec.columns, draft, &look.columns, err);
   if (!s) s = annb_manifest_add_part(draft, &look, &row, err);
   p->columns[i] = part.spec.columns;
@@ -120,8 +127,8 @@ static annb_status add_matrix(pack *p, const annb_pack_matrix *m, uint32_t *row,
     if (there->name_length != strlen(m->name) || memcmp(own->names + there->name_offset, m->name, there->name_length)) continue;
     *row = i;
     if (there->axes == m->axes && (m->axes == ANNB_OBS_VAR || there->n_cols == m->from.n_cols)) return ANNB_OK;
-    return annb_fail(err, ANNB_EINPUT, m->from.file, "%s has %llu columns here and %llu in the files before: it cannot be one matrix", m->name,
-                     (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
+    return annb_fail(err, ANNB_EINPUT, m->from.file, "%s has %llu columns here and %llu in the files before: it cannot be one matrix",
+                     m->name, (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
   }
   return annb_txn_add_matrix(p->txn, &spec, row, err);
 }
@@ -172,7 +179,8 @@ static annb_status build(void *user, annb_txn *txn, const annb_manifest *base, a
   s = annb_join_duplicates(&files, p->options.memory / 2, &n, example, err);
   annb_join_close(&files);
   if (!s && n)
-    annb_join_note(&p->join, "%llu names of cells occur more than once ('%s' is one): they are kept as they are", (unsigned long long)n, example);
+    annb_join_note(&p->join, "%llu names of cells occur more than once ('%s' is one): they are kept as they are", (unsigned long long)n,
+                   example);
   p->result.n_vars = draft->store.n_vars;
   p->result.n_parts = draft->n_parts;
   return s;
@@ -190,8 +198,9 @@ static annb_status run(pack *p, annb_error *err) {
   annb_status s = ANNB_OK;
   bool several = p->append || p->n_inputs > 1;
   annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
-  p->join = (annb_join){p->options.join, p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
-                        (uint32_t)p->n_inputs};
+  p->join = (annb_join){
+      p->options.join,      p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
+      (uint32_t)p->n_inputs};
   p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
   p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
   if (!p->columns || !p->seen) return annb_fail_memory(err);
@@ -207,8 +216,7 @@ static annb_status run(pack *p, annb_error *err) {
 
 static annb_status pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
                               annb_pack_result *result, annb_error *err) {
-  if (!inputs || !n || !output || !*output)
-    return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
+  if (!inputs || !n || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
   if (n > ANNB_MAX_TABLE) return annb_fail(err, ANNB_EINVAL, NULL, "a store has room for %llu files", (unsigned long long)ANNB_MAX_TABLE);
   pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .result = {.n_parts = 1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
