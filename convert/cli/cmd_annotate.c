@@ -1,5 +1,6 @@
 /* annblock annotate STORE --from NEW.h5ad [--part K] */
 #include "cli.h"
+#include "filters.h"
 #include "progress.h"
 #include "text.h"
 
@@ -14,12 +15,14 @@ enum { FROM = 256, PART, MEMORY };
 typedef struct arguments {
   const char *store, *from;
   annb_annotate_options options;
+  bool quiet;
 } arguments;
 
 static const struct argp_option options[] = {
     {.name = "from", .key = FROM, .arg = "NEW.h5ad", .doc = "The file with the new metadata (required)"},
     {.name = "part", .key = PART, .arg = "K", .doc = "The part whose cells it has (0 is the first); needed when there are several"},
     {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -32,6 +35,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       a->options.part = (uint32_t)cli_number(state, "--part", "the number of a part", arg, 0, UINT32_C(1) << 20);
       return 0;
     case MEMORY: a->options.memory = cli_size(state, "--memory", arg, MIN_MEMORY); return 0;
+    case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock annotate STORE --from NEW.h5ad");
@@ -53,14 +57,16 @@ int cmd_annotate(int argc, char **argv) {
   cli_progress progress;
   uint64_t generation;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
-  cli_progress_begin(&progress, false);
+  cli_progress_begin(&progress, false, a.quiet);
   a.options.progress = cli_progress_stage;
   a.options.note = cli_progress_note;
   a.options.user = &progress;
   cli_catch_signals();
+  cli_find_filters(a.from);
   annb_status status = annb_annotate(a.store, a.from, &a.options, &generation, &err);
   double seconds = cli_progress_end(&progress);
   if (status) return cli_fail_or_signal(&err);
+  if (a.quiet) return CLI_OK;
   char *time = cli_duration(seconds);
   fprintf(stderr, "annotated part %u of %s from %s (generation %" PRIu64 ") in %s\n", (unsigned)a.options.part, a.store, a.from, generation,
           time);

@@ -1,6 +1,7 @@
 /* annblock pack INPUT.h5ad... -o STORE, annblock append STORE INPUT.h5ad... */
 #include "../../store/manifest.h"
 #include "cli.h"
+#include "filters.h"
 #include "progress.h"
 #include "text.h"
 
@@ -19,6 +20,7 @@ typedef struct arguments {
   size_t n_inputs;
   const char *output;
   annb_pack_options options;
+  bool quiet;
   const char **matrices;
 } arguments;
 
@@ -54,6 +56,7 @@ static const struct argp_option pack_options[] = {
      .arg = "HOW",
      .doc = "Files with different genes: inner (keep those that all have) or outer (keep all, zero where a file has none)"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -63,6 +66,7 @@ static const struct argp_option append_options[] = {
      .key = JOIN,
      .arg = "HOW",
      .doc = "Files with other genes than the store: inner (keep the store's genes) or outer (add the new ones, zero in the cells before)"},
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -115,6 +119,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case DUPLICATES: a->options.allow_duplicate_genes = true; return 0;
     case MATRIX: add_matrix(a, arg); return 0;
     case FORCE: a->options.force = true; return 0;
+    case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: take_argument(a, arg); return 0;
     case ARGP_KEY_END: check_arguments(a, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -165,18 +170,19 @@ static int run(arguments *a, int argc, char **argv) {
   annb_error err = {0};
   cli_progress progress;
   argp_parse(a->append ? &append_parser : &pack_parser, argc, argv, 0, NULL, a);
-  cli_progress_begin(&progress, false);
+  cli_progress_begin(&progress, false, a->quiet);
   a->options.progress = cli_progress_stage;
   a->options.note = cli_progress_note;
   a->options.user = &progress;
   cli_catch_signals();
+  for (size_t i = 0; i < a->n_inputs; i++) cli_find_filters(a->inputs[i]);
   annb_status status = a->append ? annb_append(a->inputs, a->n_inputs, a->output, &a->options, &result, &err)
                                  : annb_pack_many(a->inputs, a->n_inputs, a->output, &a->options, &result, &err);
   double seconds = cli_progress_end(&progress);
   if (status == ANNB_EEXIST && !a->options.force && !a->append && is_store(a->output))
     return cli_fail_hint(&err, "use --force to add a generation, or annblock append to add cells");
   if (status) return cli_fail_or_signal(&err);
-  tell(a, &result, seconds);
+  if (!a->quiet) tell(a, &result, seconds);
   return CLI_OK;
 }
 

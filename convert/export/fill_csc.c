@@ -148,7 +148,7 @@ annb_status annb_fill_csc(annb_filling *f, annb_error *err) {
   uint64_t room = f->fill->memory / 8 / (24 + 2 * (uint64_t)f->value_size);
   if (!s) s = reserve(&p, room < f->info.nnz ? room : f->info.nnz ? f->info.nnz : 1, f->value_size, err);
   if (!s && !(p.ends = malloc(p.ends_room * sizeof *p.ends))) s = annb_fail_memory(err);
-  if (!s) s = annb_transpose_open(f->value_size, f->fill->memory / 2, f->fill->spool_dir, &t, err);
+  if (!s) s = annb_transpose_open(f->value_size, f->info.n_cols, f->info.nnz, f->fill->memory / 2, f->fill->spool_dir, &t, err);
   if (!s) s = push_rows(f, t, err);
   if (!s) s = pull_columns(f, t, &p, err);
   if (!s && p.at != f->info.nnz)

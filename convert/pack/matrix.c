@@ -1,7 +1,7 @@
 #include "matrix.h"
 
+#include "../rows/ahead.h"
 #include "../rows/order_log.h"
-#include "../rows/rows.h"
 
 #include "../../store/error.h"
 #include "../../store/hash.h"
@@ -123,23 +123,24 @@ static annb_status open_writer(packing *p, annb_error *err) {
   return s ? s : annb_matrix_writer_open(p->txn, &o, &p->m->writer, err);
 }
 
+static annb_status log_order(void *log, const annb_rows_chunk *chunk, annb_error *err) { return annb_order_log_add(log, chunk, err); }
+
 static annb_status write_rows(packing *p, annb_error *err) {
   const annb_source_matrix *from = &p->m->from;
-  annb_rows *rows;
+  annb_ahead *rows;
   annb_rows_chunk chunk = {.n_rows = 1};
   annb_rows_options options = {p->options->memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options->progress, p->options->user,
-                               from->form == ANNB_CSC ? p->orders.rank : NULL};
-  annb_status s = annb_rows_open(from, &options, &rows, err);
+                               from->form == ANNB_CSC ? p->orders.rank : NULL, p->options->n_threads};
+  annb_status s = annb_ahead_open(from, &options, p->log ? log_order : NULL, p->log, &rows, err);
   if (s) return s;
   for (uint64_t done = 0; !s && chunk.n_rows;) {
-    s = annb_rows_next(rows, &chunk, err);
-    if (!s && p->log) s = annb_order_log_add(p->log, &chunk, err);
+    s = annb_ahead_next(rows, &chunk, err);
     if (!s && chunk.n_rows) s = annb_matrix_writer_append(p->m->writer, chunk.n_rows, chunk.indptr, chunk.indices, chunk.values, err);
     done += chunk.n_rows;
     if (!s) s = report(p, "packing", done, from->n_rows, err);
   }
-  p->m->keep_indices = annb_rows_unordered(rows);
-  annb_rows_close(rows);
+  if (!s) p->m->keep_indices = annb_ahead_unordered(rows);
+  annb_ahead_close(rows);
   return s;
 }
 
