@@ -93,22 +93,33 @@ static bool step(const checking *c, hsize_t *at) {
   return false;
 }
 
-static annb_status check_all(checking *c, annb_error *err) {
-  hsize_t n = 0, at[33] = {0}, size;
-  uint64_t places = 1;
-  unsigned skipped;
-  haddr_t address;
+static annb_status check_grid(checking *c, annb_error *err) {
+  hsize_t at[33] = {0};
+  annb_status s = check_chunk(c, at, err);
+  while (!s && step(c, at)) s = check_chunk(c, at, err);
+  return s;
+}
+
+static annb_status check_listed(checking *c, hid_t space, hsize_t n, annb_error *err) {
   annb_status s = ANNB_OK;
-  if (H5Dget_num_chunks(c->dataset, H5S_ALL, &n) < 0 || n == 0) return ANNB_OK;
-  for (int i = 0; i < c->rank; i++)
-    if (!annb_mul(places, (c->dims[i] - 1) / c->chunk[i] + 1, &places)) places = UINT64_MAX;
-  if (places / 2 <= n) {
-    do s = check_chunk(c, at, err);
-    while (!s && step(c, at));
-    return s;
+  for (hsize_t i = 0; i < n && i < MOST_LISTED && !s; i++) {
+    hsize_t at[33], size;
+    haddr_t address;
+    unsigned skipped;
+    if (H5Dget_chunk_info(c->dataset, space, i, at, &skipped, &address, &size) >= 0) s = check_chunk(c, at, err);
   }
-  for (hsize_t i = 0; i < n && i < MOST_LISTED && !s; i++)
-    if (H5Dget_chunk_info(c->dataset, H5S_ALL, i, at, &skipped, &address, &size) >= 0) s = check_chunk(c, at, err);
+  return s;
+}
+
+static annb_status check_all(checking *c, annb_error *err) {
+  hsize_t n = 0;
+  uint64_t places = 1;
+  hid_t space = H5Dget_space(c->dataset); /* H5S_ALL is not taken here */
+  if (H5Dget_num_chunks(c->dataset, space, &n) < 0) n = 0;
+  for (int i = 0; i < c->rank && n; i++)
+    if (!annb_mul(places, (c->dims[i] - 1) / c->chunk[i] + 1, &places)) places = UINT64_MAX;
+  annb_status s = places / 2 > n ? check_listed(c, space, n, err) : n ? check_grid(c, err) : ANNB_OK;
+  annb_h5_close(&space);
   return s;
 }
 
