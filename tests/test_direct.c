@@ -80,7 +80,8 @@ static annb_direct *open_within(hid_t dataset, uint64_t memory, uint32_t threads
 static annb_direct *open_direct(hid_t dataset, uint32_t threads) { return open_within(dataset, MEMORY, threads); }
 
 /* Pieces one after the other, then the same from the middle, against the bytes that were written. */
-static void check_pieces(annb_direct *d, const uint8_t *want, size_t size, uint64_t cols, uint64_t step, uint64_t first_col, uint64_t n_cols) {
+static void check_pieces(annb_direct *d, const uint8_t *want, size_t size, uint64_t cols, uint64_t step, uint64_t first_col,
+                         uint64_t n_cols) {
   uint8_t *out = malloc(ROWS * n_cols * size);
   for (uint64_t start = 0; start < ROWS; start += ROWS / 2 + 3)
     for (uint64_t row = start; row < ROWS; row += step) {
@@ -91,7 +92,8 @@ static void check_pieces(annb_direct *d, const uint8_t *want, size_t size, uint6
       ck_assert(done);
       for (uint64_t i = 0; i < n; i++)
         if (memcmp(out + i * n_cols * size, want + ((row + i) * cols + first_col) * size, n_cols * size))
-          ck_abort_msg("row %llu of a piece at %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)row, (unsigned long long)n);
+          ck_abort_msg("row %llu of a piece at %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)row,
+                       (unsigned long long)n);
     }
   free(out);
 }
@@ -304,7 +306,8 @@ END_TEST
 
 /* One chunk in an extent that would take for ever to walk. */
 START_TEST(test_sparse_extent) {
-  const hsize_t dims[2] = {UINT64_C(1) << 40, UINT64_C(1) << 20}, chunk[2] = {10, 10}, start[2] = {UINT64_C(1) << 39, 77}, count[2] = {5, 5};
+  const hsize_t dims[2] = {UINT64_C(1) << 40, UINT64_C(1) << 20}, chunk[2] = {10, 10}, start[2] = {UINT64_C(1) << 39, 77},
+                count[2] = {5, 5};
   int values[25] = {1};
   hid_t creation = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(2, dims, NULL), memory = H5Screate_simple(2, count, NULL);
   H5Pset_chunk(creation, 2, chunk);

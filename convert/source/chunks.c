@@ -80,7 +80,8 @@ static annb_status check_chunk(checking *c, const hsize_t *at, annb_error *err) 
   annb_unfilter_result r = annb_unfilter_chunk(&c->unfilter, &c->filters, skipped, c->raw, n, c->out, c->bytes);
   if (r == ANNB_UNFILTER_OK) return ANNB_OK;
   if (r == ANNB_UNFILTER_MEMORY) return annb_fail_memory(err);
-  return annb_h5_fail(err, ANNB_EINPUT, c->file, c->object, "the chunk of row %llu: its %s", (unsigned long long)at[0], annb_unfilter_text(r));
+  return annb_h5_fail(err, ANNB_EINPUT, c->file, c->object, "the chunk of row %llu: its %s", (unsigned long long)at[0],
+                      annb_unfilter_text(r));
 }
 
 /* The next place of the grid of chunks; false after the last. */
