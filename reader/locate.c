@@ -112,8 +112,12 @@ static annb_status no_matrix(annb_locator *l, uint32_t part, uint64_t row, annb_
 /* What is to become of the ids of the part's records. */
 static annb_status choose_genes(annb_locator *l, const annb_fmt_part_matrix *pm, uint32_t part, uint64_t row, annb_error *err) {
   l->genes = NULL;
-  if (l->original) return annb_get_gene_order(l->store, pm, &l->genes, err);
+  if (l->original && l->of_part) return annb_get_gene_order(l->store, pm, &l->genes, err);
+  if (l->original) return annb_get_store_genes(l->store, part, pm, &l->genes, err);
   if (!l->stored) return ANNB_OK;
+  if (annb_part_matrix_mapped(l->store, part, pm))
+    return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
+                         "row %llu is in part %u, whose genes are mapped to the store's: ask for original order", (unsigned long long)row, part);
   if (l->order_known && l->order != pm->gene_order)
     return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
                          "row %llu is in part %u, and parts have different gene orders: ask for original order, or for rows of fewer parts",

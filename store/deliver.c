@@ -8,7 +8,7 @@
 enum { SLOT_KEYS = 3, SLOT_VALUES = 3, SLOT_MARKS = 5, MAX_IDS = 65536, TABLE_ROOM = 64 };
 
 bool annb_gene_table_init(annb_gene_table *table, const uint32_t *ids, uint32_t n, uint32_t n_out) {
-  *table = (annb_gene_table){.n = n, .n_out = n_out, .wide = malloc(((size_t)n + 1) * sizeof *table->wide)};
+  *table = (annb_gene_table){.n = n, .n_out = n_out, .n_kept = n_out, .wide = malloc(((size_t)n + 1) * sizeof *table->wide)};
   if (n_out <= 65536) table->narrow = calloc((size_t)n + TABLE_ROOM, sizeof *table->narrow);
   if (!table->wide || (n_out <= 65536 && !table->narrow)) {
     annb_gene_table_free(table);

@@ -115,6 +115,27 @@ def dense_external(path):
     (path.parent / "values.bin").write_bytes(b"sixteen bytes..." + x.tobytes())
 
 
+def write_newest(path, **options):
+    """In the newest format of HDF5, which its 2.0 writes when asked to: layout messages of version 5."""
+    x = counts(n=500, m=40)
+    with h5py.File(path, "w", libver="latest") as f:
+        encode(f, "anndata", "0.1.0")
+        write_frame(f, "obs", [f"cell{i}" for i in range(500)], [("number", np.arange(500))])
+        write_frame(f, "var", [f"gene{i}" for i in range(40)])
+        g = write_sparse(f, "X", x)
+        for part in ("data", "indices", "indptr"):
+            values = g[part][()]
+            del g[part]
+            g.create_dataset(part, data=values, **{k: v(values) if callable(v) else v for k, v in options.items()})
+        g["indptr"].attrs["note"] = "x" * 600  # a long header
+
+
+accept("newest_one_chunk", chunks=lambda v: v.shape, compression="gzip")(write_newest)
+accept("newest_fixed", chunks=(100,))(write_newest)
+accept("newest_growing", chunks=(100,), maxshape=(None,))(write_newest)
+accept("newest_contiguous")(write_newest)
+
+
 @accept("csr_big_endian")
 def big_endian(path):
     write(path, counts(dtype="f4"), data_type=">f4")
@@ -349,7 +370,7 @@ def layers_left(f):
 
 
 @matrices("raw_other_var")
-def raw_other_var(f):
+def raw_other_var_slots(f):
     write_sparse(f, "raw/X", more(3, m=60))
     write_frame(f, "raw/var", [f"gene{i}" for i in range(60)], [("length", np.arange(60))])
     encode(f.create_group("raw/varm"), "dict", "0.1.0")
@@ -525,6 +546,11 @@ REJECT_MATRICES["layer_index_past_end"] = lambda path: with_more(path, lambda f:
 REJECT_MATRICES["layer_of_other_shape"] = lambda path: with_more(path, lambda f: write_sparse(f, "layers/a", more(2, m=26)))
 REJECT_MATRICES["obsm_of_other_rows"] = lambda path: with_more(path, lambda f: write_dense(f, "obsm/a", np.ones((129, 2))))
 REJECT_MATRICES["raw_of_other_rows"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2, n=129)))
+REJECT_MATRICES["obsm_never_written"] = lambda path: with_more(path, lambda f: f["obsm"].create_dataset("a", shape=(130, (1 << 31) - 1), chunks=(1, 1000), dtype="f4"))
+REJECT_MATRICES["obsm_csr_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "obsm/a", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
+REJECT_MATRICES["raw_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
+if h5py.version.hdf5_version_tuple >= (2, 0, 0):
+    REJECT["newest_filtered_chunks"] = lambda path: write_newest(path, chunks=(100,), compression="gzip")
 REJECT["no_var"] = broken(lambda f: f.__delitem__("var"))
 REJECT["obs_short"] = broken(replace("obs/_index", lambda v: v[:-1]))
 

@@ -134,7 +134,7 @@ static annb_status write_rest(annb_pack_part *part, annb_txn *txn, annb_error *e
 }
 
 annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err) {
-  annb_status s = annb_pack_part_write_columns(part, txn, err);
+  annb_status s = part->spec.columns == ANNB_NONE ? annb_pack_part_write_columns(part, txn, err) : ANNB_OK;
   for (size_t i = 0; i < part->n_matrices && !s; i++)
     s = annb_pack_matrix_write(&part->matrices[i], &part->source, txn, part->spec.columns, part->options, err);
   return s ? s : write_rest(part, txn, err);

@@ -27,7 +27,7 @@ typedef struct annb_pack_part {
  * datasets are closed again until they are written. `input` and `options` must outlive the part. Close in any case. */
 annb_status annb_pack_part_open(annb_pack_part *part, const char *input, const annb_pack_options *options, annb_error *err);
 
-/* Write columns, matrices, sidecar and restore file as objects of `txn`. */
+/* Write columns (unless spec.columns is an object of `txn` already), matrices, sidecar and restore file as objects of `txn`. */
 annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err);
 
 /* Attach every matrix to the part row `row`, which was added last: matrix i as row matrix_rows[i] of the matrix table. `nnz` (of all

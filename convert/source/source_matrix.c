@@ -10,6 +10,8 @@
 #include <string.h>
 
 enum { MAX_LINKS = 16 };
+#define MAX_UNBACKED (UINT64_C(1) << 20) /* columns without names that need not be in the file */
+#define MAX_COLUMNS_PER_BYTE 1024
 
 /* ---- where it is: soft links at the end of a path are followed by name, so that the sidecar finds the object itself ---- */
 
@@ -213,6 +215,16 @@ static annb_status open_sparse(annb_source_matrix *m, const annb_source *source,
   return s;
 }
 
+/* A few bytes may state any number of columns where nothing names them. */
+static annb_status check_backed(const annb_source_matrix *m, annb_error *err) {
+  if (m->want_cols != UINT64_MAX || m->n_cols <= MAX_UNBACKED) return ANNB_OK;
+  uint64_t stored = annb_h5_stored(m->data.dataset);
+  if ((m->n_cols - MAX_UNBACKED) / MAX_COLUMNS_PER_BYTE <= stored) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path,
+                      "states %llu columns, but its values take only %llu bytes in the file: most of them were never written",
+                      (unsigned long long)m->n_cols, (unsigned long long)stored);
+}
+
 annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *source, const char *name, annb_error *err) {
   *m = (annb_source_matrix){
       .file = source->path, .memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE};
@@ -230,6 +242,7 @@ annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *so
   if (!s && object < 0) s = annb_h5_fail(err, ANNB_EINPUT, source->path, m->path, "cannot be opened");
   if (!s) s = H5Iget_type(object) == H5I_GROUP ? open_sparse(m, source, object, err) : open_dense(m, source, &object, err);
   annb_h5_close(&object);
+  if (!s) s = check_backed(m, err);
   if (s) annb_source_matrix_close(m);
   return s;
 }

@@ -7,6 +7,7 @@
 #include <annblock/reader.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
+#include <annblock/where.h>
 
 #ifdef __cplusplus
 extern "C" {
