@@ -40,7 +40,7 @@ static block choose_block(const annb_filling *f, uint64_t budget) {
 
 /* Elements of the batch with columns [first, first + columns) go to their cells of the block, whose first row is `base`. */
 static annb_status scatter(const annb_filling *f, uint64_t base, uint64_t first, uint64_t columns, uint8_t *cells, annb_error *err) {
-  const annb_batch *b = &f->batch;
+  const annb_fill_batch *b = &f->batch;
   const uint32_t size = f->value_size;
   for (uint64_t r = 0; r < b->n_rows; r++) {
     uint8_t *row = cells + (b->first + r - base) * columns * size;
@@ -65,7 +65,7 @@ static annb_status write_cells(const annb_filling *f, uint64_t row, uint64_t row
   annb_h5_close(&memory);
   annb_h5_close(&space);
   if (r >= 0) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EIO, f->fill->merged->out_name, f->data.path, "writing of rows %llu to %llu failed",
+  return annb_h5_fail(err, ANNB_EIO, f->fill->out_name, f->data.path, "writing of rows %llu to %llu failed",
                       (unsigned long long)row, (unsigned long long)(row + rows));
 }
 

@@ -4,9 +4,12 @@
 #define ANNBLOCK_ANNBLOCK_H
 
 #include <annblock/format.h>
+#include <annblock/loader.h>
 #include <annblock/reader.h>
+#include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
+#include <annblock/where.h>
 
 #ifdef __cplusplus
 extern "C" {
