@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP_GENES = 5, DEFAULT_CELLS = 5, MATRIX = 256 };
+enum { TOP_GENES = 5, DEFAULT_CELLS = 5, MATRIX = 256, WHERE };
 
 typedef struct arguments {
   const char *store, *matrix;
   uint64_t n;
   annb_open_options open;
+  const char *where;
 } arguments;
 
 typedef struct view {
@@ -27,6 +28,7 @@ typedef struct view {
 static const struct argp_option options[] = {
     {.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"},
     {.name = "matrix", .key = MATRIX, .arg = "NAME", .doc = "Only this matrix, like layers/counts; the default is all"},
+    {.name = "where", .key = WHERE, .arg = "TEXT", .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
     CLI_GENERATION_OPTION,
     {0}};
 
@@ -35,6 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case 'n': a->n = cli_number(state, "-n", "a number of cells", arg, 0, UINT64_C(1) << 40); return 0;
     case MATRIX: a->matrix = arg; return 0;
+    case WHERE: a->where = arg; return 0;
     case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
@@ -258,6 +261,20 @@ static annb_status choose_matrices(view *v, const char *name, annb_error *err) {
   return s;
 }
 
+/* The first `n` cells, or the first for which the predicate holds. */
+static annb_status print_cells(view *v, const arguments *a, uint64_t n_obs, annb_error *err) {
+  uint64_t *bits = a->where ? cli_alloc((n_obs / 64 + 1) * sizeof *bits) : NULL, shown = 0;
+  annb_status s = a->where ? annb_where(v->store, a->where, bits, NULL, err) : ANNB_OK;
+  for (uint64_t row = 0; !s && shown < a->n && row < n_obs && !ferror(stdout); row++) {
+    if (bits && !(bits[row / 64] >> row % 64 & 1)) continue;
+    s = print_cell(v, row, err);
+    shown++;
+  }
+  if (!s && a->where && a->n && n_obs && !shown) printf("no cells to show: the predicate holds for none\n");
+  free(bits);
+  return s;
+}
+
 static void print_empty(const annb_store_info *info) {
   char *genes = cli_count(info->n_vars);
   printf("no cells to show: the store has 0 cells and %s genes\n", genes);
@@ -277,7 +294,7 @@ int cmd_head(int argc, char **argv) {
   annb_status s = annb_context_open(&v.context, &err);
   if (!s) s = choose_matrices(&v, a.matrix, &err);
   if (!s && a.n && !info.n_obs) print_empty(&info);
-  for (uint64_t row = 0; !s && row < a.n && row < info.n_obs && !ferror(stdout); row++) s = print_cell(&v, row, &err);
+  if (!s) s = print_cells(&v, &a, info.n_obs, &err);
   annb_context_close(v.context);
   annb_store_close(store);
   return s ? cli_fail(&err) : CLI_OK;
