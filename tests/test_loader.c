@@ -58,8 +58,10 @@ static made *make(const char *name, uint64_t seed, const char *const *categories
   s->y = maker_random(seed + 1, ROWS, COLS, 9, ANNB_U16, MAKER_SHUFFLED);
   const maker_csr *xs[] = {&s->x}, *ys[] = {&s->y};
   const maker_matrix matrices[] = {
-      {.name = "X", .axes = ANNB_OBS_VAR, .dtype = ANNB_F32, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 150, .block_rows = 16, .parts = xs},
-      {.name = "layers/y", .axes = ANNB_OBS_VAR, .dtype = ANNB_U16, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 400, .block_rows = 64, .parts = ys}};
+      {.name = "X", .axes = ANNB_OBS_VAR, .dtype = ANNB_F32, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 150, .block_rows = 16,
+       .parts = xs},
+      {.name = "layers/y", .axes = ANNB_OBS_VAR, .dtype = ANNB_U16, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 400, .block_rows = 64,
+       .parts = ys}};
   maker_store(&(maker_spec){.path = s->path, .n_vars = COLS, .n_parts = 1, .part_rows = part_rows, .matrices = matrices, .n_matrices = 2,
                             .columns = label_columns, .user = (void *)(uintptr_t)categories});
   OK(annb_store_open(s->path, NULL, &s->store, &err));
@@ -540,7 +542,8 @@ START_TEST(own_order) {
     annb_loader_options o = options();
     annb_batch batch;
     o.access = (annb_access)access;
-    o.sampler = (annb_sampler_options){.strategy = ANNB_SAMPLE_OWN, .batch_size = 4, .fetch_factor = 5, .own = {.n_batches = 40, .batch = failing}};
+    o.sampler = (annb_sampler_options){.strategy = ANNB_SAMPLE_OWN, .batch_size = 4, .fetch_factor = 5};
+    o.sampler.own = (annb_own_order){.n_batches = 40, .batch = failing};
     annb_loader *loader = open_loader(s->store, &o);
     for (uint64_t t = 0; t < 11; t++) {
       OK(annb_loader_next(loader, &batch, &err));
