@@ -1,0 +1,3 @@
+extern "Python" bool annbpy_progress(void *user, const char *stage, uint64_t done, uint64_t total);
+extern "Python" bool annbpy_difference(void *user, const char *path, const char *what);
+/* ---- code ---- */
