@@ -1,0 +1,141 @@
+"""Packing `.h5ad` files and exporting them again. This part needs HDF5, which must have been there when the package was built."""
+from dataclasses import dataclass
+
+from . import _c, errors
+from ._c import path_bytes
+from ._progress import Run, lock
+
+try:
+    from ._convert import ffi, lib
+except ImportError as error:
+    ffi = lib = None
+    WHY = str(error)
+
+GENE_ORDERS = {"detected": "ANNB_GENE_ORDER_DETECTED", "source": "ANNB_GENE_ORDER_SOURCE"}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What pack made: `n_obs`, `n_vars`, `nnz` and the `generation` published."""
+
+    n_obs: int
+    n_vars: int
+    nnz: int
+    generation: int
+
+
+def need_hdf5():
+    if lib is None:
+        raise ImportError(
+            f"this build of annblock cannot pack or export, because HDF5 was missing ({WHY}). Install HDF5 with its headers "
+            "(Debian: apt-get install libhdf5-dev) and reinstall: pip install --force-reinstall --no-binary annblock annblock. Reading works without."
+        )
+    if not hasattr(annbpy_progress, "ready"):
+        ffi.def_extern()(annbpy_progress)
+        ffi.def_extern()(annbpy_difference)
+        annbpy_progress.ready = True
+
+
+def annbpy_progress(user, stage, done, total):
+    run = ffi.from_handle(user)
+    return run.guard(run.step, ffi.string(stage).decode("utf-8", "replace"), done, total)
+
+
+def annbpy_difference(user, path, what):
+    run = ffi.from_handle(user)
+    return run.guard(run.add, path, what)
+
+
+def size_of(value):
+    """Bytes of a number or of text like "512M"."""
+    if not isinstance(value, str):
+        return int(value or 0)
+    number, unit = (value[:-1], value[-1].upper()) if value[-1:].upper() in UNITS else (value, "")
+    try:
+        return int(float(number) * UNITS.get(unit, 1))
+    except ValueError:
+        raise errors.ArgumentError(f"{value!r} is not a size: give bytes, or text like '512M' or '2G'") from None
+
+
+def finish(run, status, error):
+    run.close()
+    if status:
+        raise _c.exception(error, ffi.string)
+
+
+def pack(paths, store, *, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", progress=True):
+    """Pack the `.h5ad` file `paths` into the store `store`, a directory that is made: a `Packed`.
+
+    `force`: an existing store gains a next generation. `threads`: 0 = one per processor; the bytes do not depend on it. `memory`: cap on
+    buffers in bytes or like "512M" (the default). `segment_rows`: 0 = split near 2 GiB. `gene_order`: how records list genes, "detected"
+    (small) or "source". `progress`: a tqdm bar on a terminal or in a notebook. InputError, UnsupportedError, ExistsError,
+    InputOutputError; after a failure or Ctrl-C nothing is left behind.
+
+    >>> annblock.pack(example_h5ad, scratch / "packed.annblock").n_obs
+    2000
+    """
+    need_hdf5()
+    if gene_order not in GENE_ORDERS:
+        raise errors.ArgumentError(f'gene_order is "detected" or "source", not {gene_order!r}')
+    run = Run(progress, "pack")
+    user = ffi.new_handle(run)
+    values = {"force": force, "n_threads": threads, "memory": size_of(memory), "segment_rows": segment_rows, "user": user}
+    values |= {"progress": lib.annbpy_progress, "gene_order": getattr(lib, GENE_ORDERS[gene_order])}
+    options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
+    with lock:
+        status = lib.annb_pack(path_bytes(one_path(paths)), path_bytes(store), options, result, error)
+    finish(run, status, error)
+    return Packed(int(result.n_obs), int(result.n_vars), int(result.nnz), int(result.generation))
+
+
+def one_path(paths):
+    if isinstance(paths, (list, tuple)):
+        if len(paths) != 1:
+            raise errors.UnsupportedError(f"{len(paths)} input files were given; this version packs one file into a store")
+        return paths[0]
+    return paths
+
+
+def export(store, output, *, force=False, generation=None, memory=0, progress=True):
+    """Export `store` (a path or a `Store`) to the `.h5ad` file `output`: the objects, types, values and attributes that were packed.
+
+    `force`: replace an existing file once the new one is complete. `generation`: an older one. The rest as in `pack`.
+
+    >>> annblock.export(example_store, scratch / "again.h5ad")
+    >>> annblock.compare(example_h5ad, scratch / "again.h5ad")
+    []
+    """
+    need_hdf5()
+    from .store import Store, asked_generation
+
+    if isinstance(store, Store):
+        generation, store = generation or store.generation, store.path
+    run = Run(progress, "export")
+    user = ffi.new_handle(run)
+    values = {"force": force, "generation": asked_generation(generation), "memory": size_of(memory), "user": user, "progress": lib.annbpy_progress}
+    options, error = ffi.new("annb_export_options *", values), ffi.new("annb_error *")
+    with lock:
+        status = lib.annb_export(path_bytes(store), path_bytes(output), options, error)
+    finish(run, status, error)
+
+
+class Comparison(Run):
+    def __init__(self):
+        super().__init__(False, "compare")
+        self.differences = []
+
+    def add(self, path, what):
+        self.differences.append(tuple(ffi.string(c).decode("utf-8", "surrogateescape") for c in (path, what)))
+        return True
+
+
+def compare(a, b):
+    """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal."""
+    need_hdf5()
+    run = Comparison()
+    user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")
+    with lock:
+        status = lib.annb_compare(path_bytes(a), path_bytes(b), lib.annbpy_difference, user, n, error)
+    finish(run, status, error)
+    return run.differences
