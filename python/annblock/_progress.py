@@ -2,6 +2,10 @@
 import sys
 import threading
 
+from ._native import lib
+
+CANCELED = lib.ANNB_ECANCELED
+
 
 class Run:
     """What the callbacks of one call share. `raised` is what a callback raised; it ends the call and is raised again after it."""
@@ -34,11 +38,20 @@ class Run:
             self.raised = error
             return False
 
-    def close(self):
+    def close(self, status, error, exception):
+        """End with what a callback raised, or the call's own failure."""
         if self.bar is not None:
             self.bar.close()
         if self.raised is not None:
             raise self.raised
+        if status == CANCELED:  # nothing but Ctrl-C ends a callback outside of guard()
+            raise KeyboardInterrupt
+        if status:
+            raise exception(error)
+
+
+def ignore(*_):
+    """For exceptions that close() tells."""
 
 
 def make_bar(progress, label):

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 from . import _c, errors
 from ._c import path_bytes
-from ._progress import Run, lock
+from ._progress import Run, ignore, lock
 
 try:
     from ._convert import ffi, lib
@@ -32,8 +32,8 @@ def need_hdf5():
             "(Debian: apt-get install libhdf5-dev) and reinstall: pip install --force-reinstall --no-binary annblock annblock. Reading works without."
         )
     if not hasattr(annbpy_progress, "ready"):
-        ffi.def_extern()(annbpy_progress)
-        ffi.def_extern()(annbpy_difference)
+        ffi.def_extern(onerror=ignore)(annbpy_progress)
+        ffi.def_extern(onerror=ignore)(annbpy_difference)
         annbpy_progress.ready = True
 
 
@@ -59,9 +59,7 @@ def size_of(value):
 
 
 def finish(run, status, error):
-    run.close()
-    if status:
-        raise _c.exception(error, ffi.string)
+    run.close(status, error, lambda e: _c.exception(e, ffi.string))
 
 
 def pack(paths, store, *, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", progress=True):

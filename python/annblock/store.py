@@ -146,11 +146,13 @@ class Store:
     @property
     def sidecars(self):
         """Path of the sidecar of each part, None where a part has none."""
-        out, found = ffi.new("const char **"), []
-        for part in range(self.n_parts):
-            check(lib.annb_store_part_file(self._handle, part, lib.ANNB_OBJECT_SIDECAR, out, local.error), local.error)
-            found.append(text(out[0]) if out[0] else None)
-        return found or [None]
+        return [self._part_file(part, "sidecar") for part in range(self.n_parts)] or [None]
+
+    def _part_file(self, part, kind):
+        out = ffi.new("const char **")
+        number = {"sidecar": lib.ANNB_OBJECT_SIDECAR, "restore": lib.ANNB_OBJECT_RESTORE}[kind]
+        check(lib.annb_store_part_file(self._handle, part, number, out, local.error), local.error)
+        return text(out[0]) if out[0] else None
 
     # ---- AnnData ----
 

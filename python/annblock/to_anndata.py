@@ -17,8 +17,10 @@ def to_anndata(store, rows, backed):
     chosen = None if rows is None else indexing.resolve(rows, store.n_obs, lambda: store.obs_names, "row")
     take = lazy if backed else fetch
     adata = metadata(anndata, store, chosen)
-    for name in store.matrices:
-        put(anndata, adata, name, take(store.matrix(name), chosen, store.n_obs))
+    values = {name: take(store.matrix(name), chosen, store.n_obs) for name in store.matrices}
+    for name, value in values.items():
+        put(anndata, adata, name, value)
+    put_restored(anndata, store, adata, values, chosen)
     return adata
 
 
@@ -74,14 +76,80 @@ def put(anndata, adata, name, values):
         adata.X = values
     elif slot in ("layers", "obsm"):
         getattr(adata, slot)[key] = values
-    elif name == "raw/X":
-        put_raw(anndata, adata, values)
-    else:
+    elif name != "raw/X":
         raise errors.UnsupportedError(f"matrix {name!r} has no place in an AnnData")
 
 
-def put_raw(anndata, adata, values):
-    raw = adata.raw
-    n = values.shape[1]
-    var = raw.var if raw is not None else adata.uns.pop("raw/var", None)
-    adata.raw = anndata.AnnData(values, obs=adata.obs[[]], var=var if var is not None else None) if var is not None or n else None
+# ---- what the restore file knows: links to packed matrices, and a raw whose X is packed ----
+
+HARD = "annblock.hard:"
+
+
+def canonical(file, path, depth=0):
+    """Where links lead from `path`: a path of the source without links; None where they lead out of the file or nowhere."""
+    import h5py
+
+    at = ""
+    steps = [s for s in path.split("/") if s not in ("", ".")]
+    for i, step in enumerate(steps):
+        at = f"{at}/{step}"
+        link = file.get(at, getlink=True) if at in file or link_is_there(file, at) else None
+        if isinstance(link, h5py.ExternalLink) or depth > 32:
+            return None
+        if isinstance(link, h5py.SoftLink):
+            target = link.path.removeprefix(HARD)
+            base = target if target.startswith("/") else f"{at.rpartition('/')[0]}/{target}"
+            return canonical(file, "/".join([base, *steps[i + 1 :]]), depth + 1)
+    return at
+
+
+def identity(file, path):
+    """What tells an object from others: its address in the file (hard links to one object share it), or where its path leads."""
+    import h5py
+
+    path = canonical(file, path)
+    if path is None or path not in file:
+        return path
+    return h5py.h5o.get_info(file[path].id).addr
+
+
+def link_is_there(file, path):
+    """Whether there is a link at `path`, dangling or not."""
+    parent, _, name = path.rpartition("/")
+    group = file.get(parent or "/")
+    return group is not None and hasattr(group, "keys") and name in group.keys()
+
+
+def links_to_packed(file, names):
+    """{path: matrix} of the layers and obsm entries that were links to a packed matrix."""
+    import h5py
+
+    targets = {identity(file, name): name for name in names}
+    found = {}
+    for slot in ("layers", "obsm"):
+        group = file.get(slot)
+        for key in group.keys() if group is not None else ():
+            target = targets.get(identity(file, f"{slot}/{key}"))
+            if isinstance(group.get(key, getlink=True), h5py.ExternalLink):
+                warnings.warn(f"{slot}/{key} was a link into another file, which the store does not hold: it is left out", stacklevel=4)
+            elif target and f"{slot}/{key}" not in names:
+                found[f"{slot}/{key}"] = target
+    return found
+
+
+def put_restored(anndata, store, adata, values, chosen):
+    """Entries that were links to packed matrices, and raw."""
+    path = store._part_file(0, "restore")
+    if store.n_parts != 1 or path is None:
+        return
+    import h5py
+
+    with h5py.File(path, "r", locking=False) as file:
+        for entry, target in links_to_packed(file, list(values)).items():
+            put(anndata, adata, entry, values[target].copy())
+        raw = file.get("raw")
+        if "raw/X" in values and raw is not None and "var" in raw:
+            read = getattr(anndata, "io", anndata.experimental).read_elem
+            adata.raw = anndata.AnnData(values["raw/X"], obs=adata.obs[[]], var=read(raw["var"]))
+            if "varm" in raw:
+                adata.raw.varm.update(read(raw["varm"]))

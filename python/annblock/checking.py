@@ -2,8 +2,8 @@
 from dataclasses import dataclass
 
 from . import _c
-from ._c import check, ffi, lib, path_bytes
-from ._progress import Run
+from ._c import ffi, lib, path_bytes
+from ._progress import Run, ignore
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Check(Run):
         return True
 
 
-@ffi.def_extern()
+@ffi.def_extern(onerror=ignore)
 def annbpy_finding(user, finding):
     run = ffi.from_handle(user)
     return run.guard(run.add, finding)
 
 
-@ffi.def_extern()
+@ffi.def_extern(onerror=ignore)
 def annbpy_verify_progress(user, done, total):
     run = ffi.from_handle(user)
     return run.guard(run.step, "", done, total)
@@ -52,6 +52,5 @@ def verify(store, progress=True):
     user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")
     path = getattr(store, "path", store)
     status = lib.annb_verify(path_bytes(path), lib.annbpy_finding, lib.annbpy_verify_progress, user, n, error)
-    run.close()
-    check(status, error)
+    run.close(status, error, _c.exception)
     return run.findings
