@@ -69,7 +69,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 # Real files to test against, when they are there; the tests pass without them.
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
-.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv package
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -169,6 +169,10 @@ $(VENV)/.ready: tests/requirements.txt
 	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
+# What pip left in build/lib.* would go into the package again.
+package: venv ## install the Python package into build/venv, for its tests
+	@rm -rf build/lib build/lib.*
+	@$(VENV)/bin/pip install -qq --no-build-isolation --no-deps .
 
 # ---- run ----
 
@@ -177,8 +181,8 @@ demo: deps ## pack, look at, read, export and compare a small file; H5AD=FILE fo
 	@CLI=$(CLI) EXAMPLES=$(B)/examples examples/demo.sh $(if $(H5AD),'$(H5AD)')
 
 check: deps-test ## all tests
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
-	@B=$(B) tests/run.sh c scripts python
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv package
+	@B=$(B) tests/run.sh c scripts python package
 
 check-c: ## the C tests only; T=NAME for one of them
 	@$(MAKE) --no-print-directory -j$(JOBS) $(if $(T),$(B)/tests/$(basename $(notdir $(T))),tests)
@@ -198,8 +202,8 @@ check-aarch64: ## kernels and Rice codecs for aarch64, cross-built and run under
 	@tests/cross/run.sh
 
 check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
-	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv package
+	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python package
 
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs

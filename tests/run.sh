@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run groups of tests and count them: run.sh c|scripts|python…
+# Run groups of tests and count them: run.sh c|scripts|python|package…
 #   B        build folder with tests/ and annblock     RUNNER  a command before each C test, like valgrind
 #   T        only this C test                          ANNB_TEST_LONG=1  the slow tests too
 # The last line is "N passed, N failed" (", N skipped").
@@ -40,11 +40,11 @@ run_script() { # tests/check_*.sh
   if B=$B "$1" >"$log" 2>&1 </dev/null; then count "$name" 1 0 "$log"; else count "$name" 0 1 "$log"; fi
 }
 
-run_python() {
-  local log=$logs/pytest.log last n p f e s
+run_python() { # name of the log, folder of tests
+  local log=$logs/$1.log last n p f e s
   n=$(nproc 2>/dev/null || echo 2)
   [ "$n" -gt 8 ] && n=8
-  ANNBLOCK=$PWD/$B/annblock ANNBLOCK_TESTS=$PWD/$B/tests build/venv/bin/python -m pytest -q -ra -p no:cacheprovider -n "$n" tests >"$log" 2>&1 </dev/null
+  ANNBLOCK=$PWD/$B/annblock ANNBLOCK_TESTS=$PWD/$B/tests build/venv/bin/python -m pytest -q -ra -p no:cacheprovider -n "$n" "$2" >"$log" 2>&1 </dev/null
   local status=$?
   last=$(grep -E '^(=+ )?([0-9]+ [a-z]+(, )?)+ in [0-9.]+s' "$log" | tail -n 1)
   number() { local v; v=$(grep -oE "[0-9]+ $1" <<<"$last" | head -n 1); echo "${v%% *}"; }
@@ -53,7 +53,7 @@ run_python() {
   [ $status -ne 0 ] && [ "$f" -eq 0 ] && f=1
   skipped=$((skipped + ${s:-0}))
   grep '^SKIPPED' "$log"
-  count pytest "${p:-0}" "$f" "$log"
+  count "$1" "${p:-0}" "$f" "$log"
 }
 
 for group in "$@"; do
@@ -65,8 +65,9 @@ for group in "$@"; do
       done
       ;;
     scripts) for t in tests/check_*.sh; do run_script "$t"; done ;;
-    python) run_python ;;
-    *) echo "run.sh: unknown group '$group' (c, scripts, python)" >&2; exit 2 ;;
+    python) run_python pytest tests ;;
+    package) run_python package python/tests ;;
+    *) echo "run.sh: unknown group '$group' (c, scripts, python, package)" >&2; exit 2 ;;
   esac
 done
 [ ${#bad[@]} -gt 0 ] && echo "failed: ${bad[*]}"

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -99,14 +98,6 @@ rows_kinds = st.one_of(
     st.integers(0, 1900).map(lambda a: range(a, a + 20, 3)),
     st.just(Ellipsis),
 )
-
-
-def expected_rows(x, key):
-    if key is Ellipsis:
-        return x
-    if isinstance(key, (int, np.integer)):
-        key = [key]
-    return x[np.asarray(key)] if not isinstance(key, slice) else x[key]
 
 
 @quick
