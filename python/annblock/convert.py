@@ -11,6 +11,20 @@ except ImportError as error:
     ffi = lib = None
     WHY = str(error)
 
+def annbpy_progress(user, stage, done, total):
+    run = ffi.from_handle(user)
+    return run.guard(run.step, ffi.string(stage).decode("utf-8", "replace"), done, total)
+
+
+def annbpy_difference(user, path, what):
+    run = ffi.from_handle(user)
+    return run.guard(run.add, path, what)
+
+
+if lib is not None:
+    ffi.def_extern(onerror=ignore)(annbpy_progress)
+    ffi.def_extern(onerror=ignore)(annbpy_difference)
+
 GENE_ORDERS = {"detected": "ANNB_GENE_ORDER_DETECTED", "source": "ANNB_GENE_ORDER_SOURCE"}
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -31,20 +45,6 @@ def need_hdf5():
             f"this build of annblock cannot pack or export, because HDF5 was missing ({WHY}). Install HDF5 with its headers "
             "(Debian: apt-get install libhdf5-dev) and reinstall: pip install --force-reinstall --no-binary annblock annblock. Reading works without."
         )
-    if not hasattr(annbpy_progress, "ready"):
-        ffi.def_extern(onerror=ignore)(annbpy_progress)
-        ffi.def_extern(onerror=ignore)(annbpy_difference)
-        annbpy_progress.ready = True
-
-
-def annbpy_progress(user, stage, done, total):
-    run = ffi.from_handle(user)
-    return run.guard(run.step, ffi.string(stage).decode("utf-8", "replace"), done, total)
-
-
-def annbpy_difference(user, path, what):
-    run = ffi.from_handle(user)
-    return run.guard(run.add, path, what)
 
 
 def size_of(value):

@@ -14,18 +14,21 @@ class Error(Exception):
     def __init__(self, message="", path=None, row=None, errno=None):
         super().__init__(message)
         self.message, self.path, self.row = message, path, row
-        if isinstance(self, OSError):
-            self.errno = errno
+        self._errno = errno
 
     def __str__(self):
         return self.message
 
     def __reduce__(self):
-        return type(self), (self.message, self.path, self.row, getattr(self, "errno", None))
+        return type(self), (self.message, self.path, self.row, self._errno)
 
 
 class InputOutputError(Error, OSError):
-    """Reading or writing a file failed."""
+    """Reading or writing a file failed; `errno` as OSError has it."""
+
+    @property
+    def errno(self):
+        return self._errno
 
 
 class OutOfMemoryError(Error, MemoryError):

@@ -87,11 +87,11 @@ class Matrix:
 
     def fetch_csr(self, rows, dtype=None, sort_indices=True, gene_order="original", allow_lossy=False):
         """(indptr, indices, values) of `rows`, a uint64 array of row numbers: int64, int32 (int64 from 2^31 elements on), `dtype`."""
-        dtype = self._sparse_dtype(dtype)
+        dtype = self.sparse_dtype(dtype)
         error, rows_at, total = local.error, ffi.from_buffer("uint64_t[]", rows), ffi.new("uint64_t *")
         check(lib.annb_fetch_nnz(self._handle, self._number, rows_at, len(rows), ffi.NULL, total, error), error)
         n = int(total[0])
-        options = fetch_options(dtype, sort_indices, gene_order, allow_lossy, n > INT32_MAX)
+        options = fetch_options(self.delivered(dtype), sort_indices, gene_order, allow_lossy, n > INT32_MAX)
         indptr = np.empty(len(rows) + 1, np.int64)
         indices, values = np.empty(n, np.int64 if options.index64 else np.int32), np.empty(n, dtype)
         check(
@@ -113,7 +113,7 @@ class Matrix:
             out = np.empty(shape, dtype)
         elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
             raise errors.ArgumentError(f"out must be a C-contiguous array of {shape[0]} × {shape[1]} {dtype}")
-        options = fetch_options(dtype, False, gene_order, allow_lossy, False)
+        options = fetch_options(self.delivered(dtype), False, gene_order, allow_lossy, False)
         check(
             lib.annb_fetch_dense(
                 self._handle, local.context, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), options,
@@ -129,10 +129,15 @@ class Matrix:
         check(lib.annb_matrix_gene_order(self._handle, part, self._number, ids, local.error), local.error)
         return view(ids[0], self.shape[1], np.dtype(np.uint32), self._handle) if ids[0] else None
 
-    def _sparse_dtype(self, dtype):
+    def sparse_dtype(self, dtype=None):
+        """What CSR values come as when `dtype` is asked for."""
         if dtype is None:
             return np.dtype(np.float32) if self.dtype == np.float16 else self.dtype
         return np.dtype(dtype)
+
+    def delivered(self, dtype):
+        """The type to ask C for: bytes of a bool matrix may be any, as uint8 they come as 0 and 1."""
+        return np.dtype(np.uint8) if self.dtype == dtype == np.bool_ else dtype
 
 
 def matrix_of(store, name):
