@@ -26,7 +26,7 @@ class Error(Exception):
 class InputOutputError(Error, OSError):
     """Reading or writing a file failed; `errno` as OSError has it."""
 
-    @property
+    @property  # type: ignore[override]
     def errno(self):
         return self._errno
 
