@@ -43,7 +43,7 @@ CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
 CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
 
 PUBLIC := $(sort $(wildcard include/annblock/*.h))
-STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c))
+STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c reader/*/*.c))
 CONVERT_SRC := $(sort $(filter-out convert/cli/%,$(wildcard convert/*.c convert/*/*.c)))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define GENE_SIGMA 2.3
+#define GENE_SIGMA 2.26
 #define TYPE_SIGMA 0.8
 #define TYPE_SHARE 0.3 /* of the genes differ in a type */
 #define DEPTH_SIGMA 0.5

@@ -35,9 +35,9 @@ void annb_part_columns_close(annb_part_columns *columns) {
 
 /* ---- opening: once per part ---- */
 
-static annb_status check_column(const annb_fmt_part *part, const annb_column *c, annb_error *err) {
-  uint64_t rows = c->row.axis == ANNB_AXIS_OBS ? part->n_rows : part->n_vars;
-  if (c->row.axis == ANNB_AXIS_NONE || c->row.length == rows) return ANNB_OK;
+static annb_status check_column(const annb_column_lengths *lengths, const annb_column *c, annb_error *err) {
+  uint64_t rows = c->row.axis == ANNB_AXIS_OBS ? lengths->obs : lengths->var;
+  if (!lengths->known || c->row.axis == ANNB_AXIS_NONE || c->row.length == rows) return ANNB_OK;
   return annb_fail(err, ANNB_ECORRUPT, c->arrays->path, "column '%s' has %llu rows, its axis %llu", c->name,
                    (unsigned long long)c->row.length, (unsigned long long)rows);
 }
@@ -78,7 +78,7 @@ static annb_status allocate_columns(annb_part_columns *columns, annb_error *err)
   return columns->names && columns->all && columns->order ? ANNB_OK : annb_fail_memory(err);
 }
 
-static annb_status fill_columns(annb_part_columns *columns, const annb_fmt_part *part, annb_error *err) {
+static annb_status fill_columns(annb_part_columns *columns, const annb_column_lengths *lengths, annb_error *err) {
   annb_status s = allocate_columns(columns, err);
   if (s) return s;
   uint32_t n = (uint32_t)columns->arrays->n_columns;
@@ -87,7 +87,7 @@ static annb_status fill_columns(annb_part_columns *columns, const annb_fmt_part 
     fill_column(columns, i, name);
     name += (size_t)columns->all[i].row.name_length + 1;
   }
-  for (uint32_t i = 0; !s && i < n; i++) s = check_column(part, &columns->all[i], err);
+  for (uint32_t i = 0; !s && i < n; i++) s = check_column(lengths, &columns->all[i], err);
   order_axis(columns, ANNB_AXIS_OBS);
   order_axis(columns, ANNB_AXIS_VAR);
   return s;
@@ -106,35 +106,68 @@ annb_status annb_open_arrays(const annb_store *store, uint32_t object, annb_arra
   return s;
 }
 
-static annb_status open_columns(const annb_store *store, uint32_t part, annb_part_columns **out, annb_error *err) {
-  const annb_fmt_part *p = &store->manifest.parts[part];
+annb_status annb_columns_open(const annb_store *store, uint32_t object, const annb_column_lengths *lengths, annb_part_columns **out,
+                              annb_error *err) {
   annb_part_columns *columns = calloc(1, sizeof *columns);
   if (!columns) return annb_fail_memory(err);
   annb_status s = ANNB_OK;
-  if (p->columns != ANNB_NONE) {
-    s = annb_open_arrays(store, p->columns, &columns->arrays, err);
-    if (!s) s = fill_columns(columns, p, err);
+  if (object != ANNB_NONE) {
+    s = annb_open_arrays(store, object, &columns->arrays, err);
+    if (!s) s = fill_columns(columns, lengths, err);
   }
   if (s) annb_part_columns_close(columns);
   else *out = columns;
   return s;
 }
 
-static annb_status get_columns(const annb_store *store, uint32_t part, annb_axis axis, annb_part_columns **out, annb_error *err) {
-  if (part >= store->manifest.n_parts)
-    return annb_fail(err, ANNB_ERANGE, store->path, "has %u parts, there is no part %u", store->manifest.n_parts, part);
-  if (axis != ANNB_AXIS_OBS && axis != ANNB_AXIS_VAR)
-    return annb_fail(err, ANNB_EINVAL, store->path, "columns belong to obs or var, axis %d is neither", (int)axis);
-  annb_columns_slot *slot = &store->columns[part];
+/* Of a part, or of the list of genes at place n_parts. */
+static annb_status open_place(const annb_store *store, uint32_t place, annb_part_columns **out, annb_error *err) {
+  const annb_manifest *m = &store->manifest;
+  if (place == m->n_parts) {
+    const annb_column_lengths genes = {true, m->store.n_obs, m->store.n_vars};
+    return annb_columns_open(store, m->store.var_object, &genes, out, err);
+  }
+  const annb_column_lengths lengths = {true, m->parts[place].n_rows, m->parts[place].n_vars};
+  return annb_columns_open(store, m->parts[place].columns, &lengths, out, err);
+}
+
+static annb_status get_place(const annb_store *store, uint32_t place, annb_part_columns **out, annb_error *err) {
+  annb_columns_slot *slot = &store->columns[place];
   annb_part_columns *mine = NULL, *kept = atomic_load_explicit(slot, memory_order_acquire);
   if (!kept) {
-    annb_status s = open_columns(store, part, &mine, err);
+    annb_status s = open_place(store, place, &mine, err);
     if (s) return s;
     if (atomic_compare_exchange_strong(slot, &kept, mine)) kept = mine;
     else annb_part_columns_close(mine);
   }
   *out = kept;
   return ANNB_OK;
+}
+
+static annb_status get_columns(const annb_store *store, uint32_t part, annb_axis axis, annb_part_columns **out, annb_error *err) {
+  if (part >= store->manifest.n_parts)
+    return annb_fail(err, ANNB_ERANGE, store->path, "has %u parts, there is no part %u", store->manifest.n_parts, part);
+  annb_status s = annb_check_axis(store, axis, err);
+  return s ? s : get_place(store, part, out, err);
+}
+
+annb_status annb_check_axis(const annb_store *store, annb_axis axis, annb_error *err) {
+  if (axis == ANNB_AXIS_OBS || axis == ANNB_AXIS_VAR) return ANNB_OK;
+  return annb_fail(err, ANNB_EINVAL, store->path, "columns belong to obs or var, axis %d is neither", (int)axis);
+}
+
+annb_status annb_columns_list(const annb_store *store, uint32_t place, annb_axis axis, const annb_column *const **list, uint32_t *n,
+                              annb_error *err) {
+  annb_part_columns *columns;
+  annb_status s = get_place(store, place, &columns, err);
+  if (s) return s;
+  *list = columns->order + columns->start[axis];
+  *n = columns->start[axis + 1] - columns->start[axis];
+  return ANNB_OK;
+}
+
+const annb_column *annb_columns_row(const annb_part_columns *columns, uint32_t row) {
+  return columns->arrays && row < columns->arrays->n_columns ? &columns->all[row] : NULL;
 }
 
 /* ---- finding a column ---- */

@@ -284,3 +284,26 @@ void annb_value_text(annb_dtype dtype, const void *value, char text[32]) {
   else if (rows[dtype].kind == WIDE_U) snprintf(text, 32, "%" PRIu64, x.u);
   else snprintf(text, 32, "%.17g", x.d);
 }
+
+/* ---- dtypes that join ---- */
+
+static bool is_float(annb_dtype d) { return d >= ANNB_F16; }
+static bool is_unsigned(annb_dtype d) { return d >= ANNB_U8 && d <= ANNB_U64; }
+
+/* Whether every value of `from` is exact in `to`. */
+static bool holds(annb_dtype to, annb_dtype from) {
+  uint32_t to_size = annb_dtype_size(to), from_size = annb_dtype_size(from);
+  if (to == from) return true;
+  if (to == ANNB_BOOL || from == ANNB_BOOL || (is_float(from) && !is_float(to))) return false;
+  if (is_float(to)) return is_float(from) ? from_size <= to_size : 2 * from_size <= to_size;
+  if (is_unsigned(from) == is_unsigned(to)) return from_size <= to_size;
+  return is_unsigned(from) && from_size < to_size;
+}
+
+annb_dtype annb_common_dtype(annb_dtype a, annb_dtype b) {
+  static const annb_dtype by_size[] = {ANNB_BOOL, ANNB_I8,  ANNB_U8,  ANNB_I16, ANNB_U16, ANNB_F16,
+                                       ANNB_I32,  ANNB_U32, ANNB_F32, ANNB_I64, ANNB_U64, ANNB_F64};
+  for (size_t i = 0; i < sizeof by_size / sizeof *by_size; i++)
+    if (holds(by_size[i], a) && holds(by_size[i], b)) return by_size[i];
+  return (annb_dtype)0;
+}

@@ -40,8 +40,11 @@ static void scatter_sums(const uint32_t *indices, const uint8_t *values, uint32_
   }
 }
 
+/* Columns of a row as it is decoded: the store's, and behind them those of genes that it has not. */
+static size_t decoded_columns(const annb_located *row) { return row->genes ? row->genes->n_out : (size_t)row->segment->header.n_cols; }
+
 /* Decode by the general way and put the elements into `out`, which is zero. The record was checked. */
-static annb_status put_elements(annb_context *context, const annb_located *row, const annb_fetch_options *options, uint8_t *out,
+static annb_status put_elements(annb_context *context, annb_located *row, const annb_fetch_options *options, uint8_t *out,
                                 annb_error *err) {
   uint32_t n = row->record.nnz, size = annb_dtype_size(options->dtype);
   uint32_t *indices = NULL;
@@ -50,6 +53,7 @@ static annb_status put_elements(annb_context *context, const annb_located *row, 
   if (s || !n) return s;
   bool distinct = strictly_ascends(indices, n); /* told by stored ids, which rows are mostly sorted by */
   annb_row_map(row->genes, indices, n);
+  row->record.nnz = n = annb_row_keep(row->genes, false, indices, values, annb_dtype_size((annb_dtype)row->segment->header.dtype), n);
   if (row->segment->header.dtype != options->dtype) {
     uint8_t *converted = annb_scratch_get(&context->scratch, ANNB_SLOT_COPY, (size_t)n * size);
     if (!converted) return annb_fail_memory(err);
@@ -61,7 +65,7 @@ static annb_status put_elements(annb_context *context, const annb_located *row, 
     scatter(indices, values, n, size, out);
     return ANNB_OK;
   }
-  size_t words = (size_t)(row->segment->header.n_cols / 64 + 1);
+  size_t words = decoded_columns(row) / 64 + 1;
   uint64_t *seen = annb_scratch_get(&context->scratch, ANNB_SLOT_KEYS, words * sizeof *seen);
   if (!seen) return annb_fail_memory(err);
   memset(seen, 0, words * sizeof *seen);
@@ -69,20 +73,34 @@ static annb_status put_elements(annb_context *context, const annb_located *row, 
   return ANNB_OK;
 }
 
+/* The fast way, where there is one. Rows with genes that the store has not are decoded whole, beside `out`. */
+static annb_status deliver(annb_context *context, const annb_located *row, uint8_t *out, bool *done, annb_error *err) {
+  const annb_gene_table *genes = row->genes;
+  bool cut = genes && genes->n_kept < genes->n_out;
+  float *whole = (float *)(void *)out;
+  if (cut) {
+    whole = annb_scratch_get(&context->scratch, ANNB_SLOT_DENSE, (size_t)genes->n_out * sizeof *whole);
+    if (!whole) return annb_fail_memory(err);
+  }
+  annb_status s = annb_segment_deliver(row->segment, row->segment_row, &row->record, genes, ANNB_ROW_DENSE, NULL, whole, &context->codec, done,
+                                       err);
+  if (s) return annb_name_row(row, s, err);
+  if (*done && cut) memcpy(out, whole, (size_t)genes->n_kept * sizeof *whole);
+  return ANNB_OK;
+}
+
 /* One row into `length` bytes, which hold all its columns. They are zeroed just before they are filled, while they are in the cache. */
-static annb_status put_row(const annb_store *store, annb_context *context, const annb_located *row, const annb_fetch_options *options,
+static annb_status put_row(const annb_store *store, annb_context *context, annb_located *row, const annb_fetch_options *options,
                            uint8_t *out, size_t length, annb_error *err) {
   const annb_segment *g = row->segment;
   annb_status s = ANNB_OK;
   bool done = false;
   if (g) s = annb_row_check(store, row, err);
   if (s) return s;
-  if (g && g->header.dtype == ANNB_F32 && options->dtype == ANNB_F32 && (uintptr_t)out % sizeof(float) == 0) {
-    s = annb_segment_deliver(g, row->segment_row, &row->record, row->genes, ANNB_ROW_DENSE, NULL, (float *)(void *)out, &context->codec,
-                             &done, err);
-    if (s) return annb_name_row(row, s, err);
-  }
-  size_t filled = done ? (size_t)g->header.n_cols * sizeof(float) : 0;
+  if (g && g->header.dtype == ANNB_F32 && options->dtype == ANNB_F32 && (uintptr_t)out % sizeof(float) == 0)
+    s = deliver(context, row, out, &done, err);
+  if (s) return s;
+  size_t filled = done ? (row->genes ? row->genes->n_kept : (size_t)g->header.n_cols) * sizeof(float) : 0;
   if (length > filled) memset(out + filled, 0, length - filled);
   return done || !g ? ANNB_OK : put_elements(context, row, options, out, err);
 }
@@ -107,18 +125,20 @@ annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uin
   if (!store || !context || (!rows && n_rows) || (!values && size))
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching dense rows needs a store, a context, row numbers and room for values");
   annb_fetch_options resolved;
-  annb_locator locator;
+  annb_walk walk;
+  const annb_located *next;
   uint64_t row_bytes = 0;
   annb_status s = annb_fetch_resolve(store, matrix, options, &resolved, err);
   if (s) return s;
   s = check_room(store, store->manifest.matrices[matrix].n_cols, n_rows, stride, annb_dtype_size(resolved.dtype), size, &row_bytes, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, &resolved, err);
+  if (!s) s = annb_walk_begin(&walk, store, matrix, &resolved, rows, n_rows, err);
   uint8_t *out = values, *end = out ? out + size : out;
   for (size_t i = 0; !s && i < n_rows; i++) {
-    annb_located row;
     size_t length = (size_t)(end - out) < row_bytes ? (size_t)(end - out) : (size_t)row_bytes;
-    s = annb_locate(&locator, rows[i], &row, err);
-    if (!s) s = put_row(store, context, &row, &resolved, out, length, err);
+    s = annb_walk_next(&walk, &next, err);
+    if (s) break;
+    annb_located row = *next;
+    s = put_row(store, context, &row, &resolved, out, length, err);
     if (length) out += length;
   }
   if (!s && end != out) memset(out, 0, (size_t)(end - out));

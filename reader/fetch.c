@@ -51,7 +51,6 @@ annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint6
 typedef struct csr_target {
   annb_fetch_options options;
   uint32_t value_size;
-  const int64_t *indptr;
   uint8_t *indices, *values;
   uint64_t capacity;
 } csr_target;
@@ -67,13 +66,13 @@ static void put_indices(const csr_target *t, uint64_t at, const uint32_t *indice
   }
 }
 
-/* Decode into the caller's arrays where they have the decoder's types, alignment and slack, else by way of the scratch. */
-static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, size_t i, const annb_located *row,
+/* Decode into the caller's arrays where they have the decoder's types, alignment and slack, else by way of the scratch. `most`: elements that
+ * the index said the row has. Its record.nnz becomes what is delivered. */
+static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, uint64_t at, uint64_t most, annb_located *row,
                            annb_error *err) {
-  uint64_t at = (uint64_t)t->indptr[i];
   uint32_t n = row->record.nnz;
   /* the index was read twice: what the file says must not have changed under us, or rows would overrun their room */
-  if (n != (uint64_t)t->indptr[i + 1] - at)
+  if (n != most)
     return annb_fail_row(err, ANNB_ECORRUPT, row->segment ? row->segment->path : store->path, (int64_t)row->store_row,
                          "store row %llu changed while it was read", (unsigned long long)row->store_row);
   if (!row->segment) return ANNB_OK;
@@ -84,6 +83,8 @@ static annb_status put_row(const annb_store *store, annb_context *context, const
   uint8_t *values = direct_values ? t->values + at * t->value_size : NULL;
   annb_status s = annb_row_deliver(store, context, row, row->genes, t->options.sort_indices, &indices, &values, err);
   if (s || !n) return s;
+  n = annb_row_keep(row->genes, t->options.sort_indices, indices, values, annb_dtype_size((annb_dtype)row->segment->header.dtype), n);
+  row->record.nnz = n;
   if (!direct_indices) put_indices(t, at, indices, n);
   if (!direct_values)
     s = annb_row_convert(row, indices, values, t->options.dtype, t->options.allow_lossy, t->values + at * t->value_size, err);
@@ -107,18 +108,24 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
                            annb_error *err) {
   if (!store || !context || !indptr || (!rows && n_rows))
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching rows needs a store, a context, row numbers and room for row pointers");
-  csr_target t = {.indptr = indptr, .indices = indices, .values = values, .capacity = capacity};
+  csr_target t = {.indices = indices, .values = values, .capacity = capacity};
   uint64_t total = 0;
-  annb_locator locator;
+  annb_walk walk;
+  const annb_located *next;
   annb_status s = annb_fetch_resolve(store, matrix, options, &t.options, err);
   t.value_size = annb_dtype_size(t.options.dtype);
   if (!s) s = annb_count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
   if (!s) s = check_total(store, &t, total, err);
-  if (!s) s = annb_locator_begin(&locator, store, matrix, &t.options, err);
+  if (!s) s = annb_walk_begin(&walk, store, matrix, &t.options, rows, n_rows, err);
+  int64_t bound = 0; /* indptr[i] as it was counted */
   for (size_t i = 0; !s && i < n_rows; i++) {
-    annb_located row;
-    s = annb_locate(&locator, rows[i], &row, err);
-    if (!s) s = put_row(store, context, &t, i, &row, err);
+    uint64_t most = (uint64_t)(indptr[i + 1] - bound);
+    bound = indptr[i + 1];
+    s = annb_walk_next(&walk, &next, err);
+    if (s) break;
+    annb_located row = *next;
+    s = put_row(store, context, &t, (uint64_t)indptr[i], most, &row, err);
+    indptr[i + 1] = indptr[i] + row.record.nnz;
   }
   return s;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PREFETCH_BYTES = 4096 };
+
 /* The last i with firsts[i] <= x, among n > 0; firsts ascends from something <= x. Of equal ones (empty parts) it is the last. */
 static uint32_t last_not_after(const uint64_t *firsts, uint32_t n, uint64_t x) {
   uint32_t low = 0, high = n;
@@ -110,8 +112,12 @@ static annb_status no_matrix(annb_locator *l, uint32_t part, uint64_t row, annb_
 /* What is to become of the ids of the part's records. */
 static annb_status choose_genes(annb_locator *l, const annb_fmt_part_matrix *pm, uint32_t part, uint64_t row, annb_error *err) {
   l->genes = NULL;
-  if (l->original) return annb_get_gene_order(l->store, pm, &l->genes, err);
+  if (l->original && l->of_part) return annb_get_gene_order(l->store, pm, &l->genes, err);
+  if (l->original) return annb_get_store_genes(l->store, part, pm, &l->genes, err);
   if (!l->stored) return ANNB_OK;
+  if (annb_part_matrix_mapped(l->store, part, pm))
+    return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
+                         "row %llu is in part %u, whose genes are mapped to the store's: ask for original order", (unsigned long long)row, part);
   if (l->order_known && l->order != pm->gene_order)
     return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
                          "row %llu is in part %u, and parts have different gene orders: ask for original order, or for rows of fewer parts",
@@ -162,6 +168,32 @@ annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_e
   }
   annb_status s = annb_segment_locate(l->segment, out->segment_row, &out->record, err);
   return s ? annb_name_row(out, s, err) : ANNB_OK;
+}
+
+/* ---- rows one after the other ---- */
+
+static void prefetch(const annb_record_ref *record) {
+  uint64_t length = record->length < PREFETCH_BYTES ? record->length : PREFETCH_BYTES;
+  for (uint64_t i = 0; i < length; i += 64) __builtin_prefetch(record->data + i);
+}
+
+annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
+                            const uint64_t *rows, size_t n_rows, annb_error *err) {
+  walk->rows = rows;
+  walk->n_rows = n_rows;
+  walk->n_located = walk->at = 0;
+  return annb_locator_begin(&walk->locator, store, matrix, options, err);
+}
+
+annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err) {
+  for (; walk->n_located < walk->n_rows && walk->n_located < walk->at + ANNB_WALK_AHEAD; walk->n_located++) {
+    annb_located *ahead = &walk->ahead[walk->n_located % ANNB_WALK_AHEAD];
+    annb_status s = annb_locate(&walk->locator, walk->rows[walk->n_located], ahead, err);
+    if (s) return s;
+    prefetch(&ahead->record);
+  }
+  *row = &walk->ahead[walk->at++ % ANNB_WALK_AHEAD];
+  return ANNB_OK;
 }
 
 annb_status annb_name_row(const annb_located *row, annb_status status, annb_error *err) {

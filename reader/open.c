@@ -20,11 +20,14 @@ static annb_status allocate_tables(annb_store *store, annb_error *err) {
   store->segment_first = zeroed((uint64_t)m->n_segments + 1, sizeof *store->segment_first);
   store->lookup = zeroed(m->n_part_matrices, sizeof *store->lookup);
   store->segments = zeroed(m->n_segments, sizeof *store->segments);
-  store->columns = zeroed(m->n_parts, sizeof *store->columns);
+  store->columns = zeroed((uint64_t)m->n_parts + 1, sizeof *store->columns);
+  store->joint = zeroed(ANNB_AXIS_VAR + 1, sizeof *store->joint);
+  store->gene_maps = zeroed(m->n_parts, sizeof *store->gene_maps);
+  store->store_genes = zeroed(m->n_part_matrices, sizeof *store->store_genes);
   store->paths = zeroed(m->n_objects, sizeof *store->paths);
   store->gene_orders = zeroed(m->n_objects, sizeof *store->gene_orders);
   bool whole = store->matrix_names && store->part_first && store->segment_first && store->lookup && store->segments &&
-               store->columns && store->paths && store->gene_orders;
+               store->columns && store->paths && store->gene_orders && store->joint && store->gene_maps && store->store_genes;
   return whole ? ANNB_OK : annb_fail_memory(err);
 }
 
@@ -102,10 +105,16 @@ void annb_store_close(annb_store *store) {
     annb_segment *segment = atomic_load(&store->segments[i]);
     if (segment) annb_segment_close(segment);
   }
-  for (uint32_t i = 0; store->columns && i < m->n_parts; i++) annb_part_columns_close(atomic_load(&store->columns[i]));
+  for (int axis = 0; store->joint && axis <= ANNB_AXIS_VAR; axis++) annb_joint_columns_close(atomic_load(&store->joint[axis]));
+  for (uint32_t i = 0; store->columns && i <= m->n_parts; i++) annb_part_columns_close(atomic_load(&store->columns[i]));
   for (uint32_t i = 0; store->paths && i < m->n_objects; i++) free(atomic_load(&store->paths[i]));
   for (uint32_t i = 0; store->matrix_names && i < m->n_matrices; i++) free(store->matrix_names[i]);
   for (uint32_t i = 0; store->gene_orders && i < m->n_objects; i++) annb_gene_order_close(atomic_load(&store->gene_orders[i]));
+  for (uint32_t i = 0; store->gene_maps && i < m->n_parts; i++) annb_gene_map_close(atomic_load(&store->gene_maps[i]));
+  for (uint32_t i = 0; store->store_genes && i < m->n_part_matrices; i++) annb_gene_order_close(atomic_load(&store->store_genes[i]));
+  free(store->joint);
+  free(store->gene_maps);
+  free(store->store_genes);
   free(store->segments);
   free(store->columns);
   free(store->paths);

@@ -32,6 +32,22 @@ void annb_row_map(const annb_gene_table *genes, uint32_t *indices, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) indices[i] = genes->wide[indices[i]];
 }
 
+uint32_t annb_row_keep(const annb_gene_table *genes, bool sorted, uint32_t *indices, uint8_t *values, uint32_t size, uint32_t n) {
+  if (!genes || genes->n_kept == genes->n_out) return n;
+  uint32_t k = 0;
+  if (sorted) { /* they are the last */
+    while (n && indices[n - 1] >= genes->n_kept) n--;
+    return n;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    if (indices[i] >= genes->n_kept) continue;
+    indices[k] = indices[i];
+    memmove(values + (size_t)k * size, values + (size_t)i * size, size);
+    k++;
+  }
+  return k;
+}
+
 /* ---- sorting: index << 32 | position by the index's bytes, least first; such a sort is stable ---- */
 
 static bool ascends(const uint32_t *indices, uint32_t n) {
@@ -66,15 +82,16 @@ static void gather(const uint64_t *keys, uint32_t n, uint32_t size, const uint8_
   }
 }
 
-static annb_status sort_row(annb_context *context, const annb_located *row, uint32_t *indices, uint8_t *values, annb_error *err) {
+static annb_status sort_row(annb_context *context, const annb_located *row, const annb_gene_table *genes, uint32_t *indices, uint8_t *values,
+                            annb_error *err) {
   uint32_t n = row->record.nnz, size = annb_dtype_size((annb_dtype)row->segment->header.dtype);
   if (ascends(indices, n)) return ANNB_OK;
   uint64_t *keys = annb_scratch_get(&context->scratch, ANNB_SLOT_KEYS, 2 * (size_t)n * sizeof *keys);
   uint8_t *copy = annb_scratch_get(&context->scratch, ANNB_SLOT_COPY, (size_t)n * size);
   if (!keys || !copy) return annb_fail_memory(err);
-  uint64_t *other = keys + n;
+  uint64_t *other = keys + n, n_ids = genes ? genes->n_out : row->segment->header.n_cols;
   for (uint32_t i = 0; i < n; i++) keys[i] = (uint64_t)indices[i] << 32 | i;
-  for (unsigned shift = 32; shift < 64 && (row->segment->header.n_cols - 1) >> (shift - 32); shift += 8) {
+  for (unsigned shift = 32; shift < 64 && (n_ids - 1) >> (shift - 32); shift += 8) {
     if (!sort_by_byte(keys, other, n, shift)) continue;
     uint64_t *sorted = other;
     other = keys;
@@ -102,7 +119,7 @@ annb_status annb_row_deliver(const annb_store *store, annb_context *context, con
   s = annb_row_decode(context, row, indices, values, err);
   if (s) return s;
   annb_row_map(genes, *indices, row->record.nnz);
-  return sort ? sort_row(context, row, *indices, *values, err) : ANNB_OK;
+  return sort ? sort_row(context, row, genes, *indices, *values, err) : ANNB_OK;
 }
 
 /* ---- values ---- */

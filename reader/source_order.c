@@ -50,9 +50,6 @@ annb_status annb_source_rows_open(const annb_store *store, uint32_t part, uint32
   const annb_fmt_part_matrix *pm = NULL;
   if (part < store->manifest.n_parts && matrix < store->manifest.n_matrices) pm = annb_find_part_matrix(store, part, matrix);
   if (!pm) return annb_fail(err, ANNB_ENOTFOUND, store->path, "part %u has no matrix %u", part, matrix);
-  if (pm->dtype != store->manifest.matrices[matrix].dtype)
-    return annb_fail(err, ANNB_EUNSUPPORTED, store->path, "part %u has matrix '%s' in another dtype than the store", part,
-                     store->matrix_names[matrix]);
   annb_source_rows *r = calloc(1, sizeof *r);
   if (!r) return annb_fail_memory(err);
   r->store = store;
@@ -128,6 +125,7 @@ annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context 
   const annb_fetch_options options = {.gene_order = ANNB_GENES_ORIGINAL};
   annb_locator locator;
   annb_status s = annb_locator_begin(&locator, source->store, source->matrix, &options, err);
+  locator.of_part = true;
   indptr[0] = 0;
   for (size_t i = 0; !s && i < n_rows; i++) {
     uint64_t at = (uint64_t)indptr[i];

@@ -21,6 +21,10 @@ typedef _Atomic(annb_segment *) annb_segment_slot;
 typedef _Atomic(annb_part_columns *) annb_columns_slot;
 typedef _Atomic(annb_gene_table *) annb_gene_order_slot;
 typedef _Atomic(char *) annb_path_slot;
+typedef struct annb_joint_columns annb_joint_columns;
+typedef _Atomic(annb_joint_columns *) annb_joint_slot;
+typedef struct annb_gene_map annb_gene_map;
+typedef _Atomic(annb_gene_map *) annb_gene_map_slot;
 
 struct annb_store {
   char *path, *manifest_path;
@@ -31,9 +35,12 @@ struct annb_store {
   uint64_t *segment_first; /* n_segments + 1: running sum of rows over the whole table */
   uint64_t *lookup;        /* the part-matrix table as matrix << 32 | row, ascending in each part's range */
   annb_segment_slot *segments; /* by row of the segment table */
-  annb_columns_slot *columns;  /* by part */
+  annb_columns_slot *columns;  /* by part, then of the list of genes where that is an object of its own */
+  annb_joint_slot *joint;      /* by axis */
   annb_path_slot *paths;       /* by object: of sidecars and restore files */
   annb_gene_order_slot *gene_orders; /* by object */
+  annb_gene_map_slot *gene_maps;     /* by part */
+  annb_gene_order_slot *store_genes; /* by part matrix: from stored ids to the store's genes */
 };
 
 /* One per thread. Slots of `scratch`: see rows.c. */
@@ -41,7 +48,7 @@ struct annb_context {
   annb_scratch codec, scratch;
 };
 
-enum { ANNB_SLOT_INDICES, ANNB_SLOT_VALUES, ANNB_SLOT_KEYS, ANNB_SLOT_COPY };
+enum { ANNB_SLOT_INDICES, ANNB_SLOT_VALUES, ANNB_SLOT_KEYS, ANNB_SLOT_COPY, ANNB_SLOT_DENSE };
 
 /* ---- open.c ---- */
 
@@ -56,6 +63,26 @@ annb_status annb_open_arrays(const annb_store *store, uint32_t object, annb_arra
 
 void annb_part_columns_close(annb_part_columns *columns); /* NULL is allowed */
 
+/* What the columns of a file must have as lengths; not `known`: any. */
+typedef struct annb_column_lengths {
+  bool known;
+  uint64_t obs, var;
+} annb_column_lengths;
+
+annb_status annb_check_axis(const annb_store *store, annb_axis axis, annb_error *err);
+/* The columns of a flat-arrays object (ANNB_NONE: none). */
+annb_status annb_columns_open(const annb_store *store, uint32_t object, const annb_column_lengths *lengths, annb_part_columns **out,
+                              annb_error *err);
+/* The columns of an axis, in order, of a part, or (place n_parts) of the list of genes. */
+annb_status annb_columns_list(const annb_store *store, uint32_t place, annb_axis axis, const annb_column *const **list, uint32_t *n,
+                              annb_error *err);
+/* The column in that row of the file's table, or NULL. */
+const annb_column *annb_columns_row(const annb_part_columns *columns, uint32_t row);
+
+/* ---- joint.c ---- */
+
+void annb_joint_columns_close(annb_joint_columns *columns); /* NULL is allowed */
+
 /* ---- gene_order.c ---- */
 
 /* From the stored ids of a matrix in a part to its columns, n_cols of them; NULL when they are the same. Read on first use. */
@@ -67,11 +94,23 @@ void annb_gene_order_close(annb_gene_table *table); /* NULL is allowed */
 /* The part's row in the part-matrix table, or NULL. */
 const annb_fmt_part_matrix *annb_find_part_matrix(const annb_store *store, uint32_t part, uint32_t matrix);
 
+/* ---- gene_map.c ---- */
+
+void annb_gene_map_close(annb_gene_map *map); /* NULL is allowed */
+/* The part has a gene map and the matrix is of its genes. */
+static inline bool annb_part_matrix_mapped(const annb_store *store, uint32_t part, const annb_fmt_part_matrix *pm) {
+  return store->manifest.parts[part].gene_map != ANNB_NONE && store->manifest.matrices[pm->matrix].axes == ANNB_OBS_VAR;
+}
+/* From the stored ids of a matrix in a part to the columns of the store's; NULL when they are the same. Read on first use. */
+annb_status annb_get_store_genes(const annb_store *store, uint32_t part, const annb_fmt_part_matrix *pm, const annb_gene_table **out,
+                                 annb_error *err);
+
 /* Remembers the segment of the last row, so that rows near each other cost no search. */
 typedef struct annb_locator {
   const annb_store *store;
   uint32_t matrix;
   bool original, stored;  /* which ids are wanted of the rows; neither: rows are only counted */
+  bool of_part;           /* original: the part's columns, not the store's */
   bool order_known;       /* stored: `order` is that of the rows so far */
   uint32_t order;
   uint64_t first, end;    /* store rows that `segment` covers */
@@ -91,6 +130,21 @@ annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, u
                                annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
+/* Rows one after the other, a few of them located ahead, so that their records are in the cache when they are decoded. */
+enum { ANNB_WALK_AHEAD = 4 };
+typedef struct annb_walk {
+  annb_locator locator;
+  const uint64_t *rows;
+  size_t n_rows, n_located, at;
+  annb_located ahead[ANNB_WALK_AHEAD];
+} annb_walk;
+
+/* As annb_locator_begin; `rows` must stay. */
+annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
+                            const uint64_t *rows, size_t n_rows, annb_error *err);
+/* The next of the n_rows rows, valid until the next call. */
+annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err);
+
 /* After a failure of store/ about a segment's row: the same error, naming the store row too. */
 annb_status annb_name_row(const annb_located *row, annb_status status, annb_error *err);
 
@@ -101,9 +155,12 @@ annb_status annb_row_check(const annb_store *store, const annb_located *row, ann
 /* Decode to stored ids. `indices` and `values` have room for nnz + ANNB_DECODE_SLACK elements; those that are NULL are taken from the
  * context's scratch and set. */
 annb_status annb_row_decode(annb_context *context, const annb_located *row, uint32_t **indices, uint8_t **values, annb_error *err);
+/* Of the row's n elements those of genes that the store has, in place: how many they are. `sorted`: ids ascend. */
+uint32_t annb_row_keep(const annb_gene_table *genes, bool sorted, uint32_t *indices, uint8_t *values, uint32_t size, uint32_t n);
 /* Stored ids to those of the table; NULL: they stay. */
 void annb_row_map(const annb_gene_table *genes, uint32_t *indices, uint32_t n);
-/* Check and decode to ids of `genes` (NULL: stored ids), ascending with `sort`, stable. Float32 `values` that are given must be aligned. */
+/* Check and decode to ids of `genes` (NULL: stored ids), ascending with `sort`, stable; ids from genes->n_kept on are to be left out, see
+ * annb_row_keep. Float32 `values` that are given must be aligned. */
 annb_status annb_row_deliver(const annb_store *store, annb_context *context, const annb_located *row, const annb_gene_table *genes,
                              bool sort, uint32_t **indices, uint8_t **values, annb_error *err);
 /* Values to `dtype`. ANNB_ELOSSY names file, row, column and value. */

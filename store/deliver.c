@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-enum { SLOT_VALUES = 3, SLOT_MARKS = 5, MAX_IDS = 65536, TABLE_ROOM = 64 };
+enum { SLOT_KEYS = 3, SLOT_VALUES = 3, SLOT_MARKS = 5, MAX_IDS = 65536, TABLE_ROOM = 64 };
 
 bool annb_gene_table_init(annb_gene_table *table, const uint32_t *ids, uint32_t n, uint32_t n_out) {
-  *table = (annb_gene_table){.n = n, .n_out = n_out, .wide = malloc(((size_t)n + 1) * sizeof *table->wide)};
+  *table = (annb_gene_table){.n = n, .n_out = n_out, .n_kept = n_out, .wide = malloc(((size_t)n + 1) * sizeof *table->wide)};
   if (n_out <= 65536) table->narrow = calloc((size_t)n + TABLE_ROOM, sizeof *table->narrow);
   if (!table->wide || (n_out <= 65536 && !table->narrow)) {
     annb_gene_table_free(table);
@@ -96,17 +96,12 @@ static uint32_t find(const uint32_t *ids, uint32_t n, uint32_t id) {
   return low;
 }
 
-/* Values that marks cannot tell: codes from 254 on and escapes. They go to out[place of the id]. `ids`: sorted, or NULL when out is dense. */
-static bool patch(const opened *o, const annb_gene_table *table, uint32_t highest, const uint32_t *ids, float *out) {
+/* The values of escapes: out[place of the id]. `ids`: sorted, or NULL when out is dense. */
+static bool put_escapes(const opened *o, const annb_gene_table *table, const uint32_t *ids, float *out) {
   const annb_rice_row *row = &o->row;
   const uint8_t *at = row->escapes;
   uint32_t position = UINT32_MAX, code, id;
   bool ok = true;
-  for (uint32_t i = 0; highest >= 254 && i < row->n; i++) {
-    if (row->codes16[i] < 254) continue;
-    id = table->narrow[row->ids16[i]];
-    ok &= value_of(o, row->codes16[i], &out[ids ? find(ids, row->n, id) : id]);
-  }
   for (uint32_t i = 0; i < row->n_escapes; i++) {
     annb_rice_escape(&at, row->escapes_end, &position, &code);
     id = table->narrow[row->ids16[position]];
@@ -115,35 +110,33 @@ static bool patch(const opened *o, const annb_gene_table *table, uint32_t highes
   return ok;
 }
 
+/* Values that marks cannot tell, of a dense row. */
+static bool put_large(const opened *o, const annb_gene_table *table, float *out) {
+  const annb_rice_row *row = &o->row;
+  bool ok = true;
+  for (uint32_t i = 0; i < row->n; i++)
+    if (row->codes16[i] >= 254) ok &= value_of(o, row->codes16[i], &out[table->narrow[row->ids16[i]]]);
+  return ok;
+}
+
 /* Whether the record states that ids repeat. */
 static bool repeats(const uint8_t *record, size_t length) { return length < 2 || (record[1] & ANNB_RICE_REPEATS); }
-
-/* values[mark] for the marks that tell a value. */
-static void mark_values(const opened *o, uint32_t values[256]) {
-  uint32_t n = o->dict && o->n_entries < 254 ? o->n_entries : 254;
-  if (o->dict) memcpy(values + 1, o->entries, (size_t)n * 4);
-  else
-    for (uint32_t i = 0; i < n; i++) {
-      float x = (float)(o->base + i);
-      memcpy(&values[i + 1], &x, sizeof x);
-    }
-}
 
 annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *record, size_t length, const annb_gene_table *table,
                                   uint32_t *indices, float *values, annb_scratch *scratch) {
   opened o;
-  uint32_t highest, value_table[256] = {0};
   if (!table) return annb_deliver_csr(shape, record, length, NULL, indices, values, scratch);
   if (!table->narrow || repeats(record, length)) return ANNB_DELIVERY_OTHER;
   annb_delivery d = open_record(shape, record, length, table, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
   if (!o.row.ids16 || !o.row.codes16) return ANNB_DELIVERY_OTHER;
-  uint8_t *by_id = mark(&o, table, &highest, scratch);
-  if (!by_id) return ANNB_DELIVERY_CORRUPT;
-  mark_values(&o, value_table);
-  o.kernel->collect(by_id, (table->n_out + 63) / 64, value_table, indices, (uint8_t *)values);
-  if (o.dict && highest >= o.n_entries) return ANNB_DELIVERY_CORRUPT;
-  return patch(&o, table, highest, indices, values) ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
+  uint32_t *keys = annb_scratch_get(scratch, SLOT_KEYS, ((size_t)o.row.n + ANNB_KERNEL_SLACK) * sizeof *keys);
+  if (!keys) return ANNB_DELIVERY_CORRUPT;
+  o.kernel->map(o.row.ids16, o.row.n, table->narrow, indices);
+  o.kernel->sort(indices, o.row.codes16, o.row.n, (table->n_out + 63) / 64, keys);
+  opened sorted = o;
+  sorted.row.n_escapes = 0; /* their positions are those of the record */
+  return put_values(shape, &sorted, values, scratch) && put_escapes(&o, table, indices, values) ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
 }
 
 /* Any row, by way of its values. */
@@ -176,5 +169,6 @@ annb_delivery annb_deliver_dense(const annb_row_shape *shape, const uint8_t *rec
   uint8_t *by_id = mark(&o, table, &highest, scratch);
   if (!by_id) return ANNB_DELIVERY_CORRUPT;
   o.kernel->expand(by_id, table->n_out, out);
-  return patch(&o, table, highest, NULL, out) ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
+  bool ok = highest < 254 || put_large(&o, table, out);
+  return ok && put_escapes(&o, table, NULL, out) ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
 }

@@ -8,6 +8,7 @@
 typedef struct annb_gene_table {
   uint32_t n;      /* columns of the record's matrix */
   uint32_t n_out;  /* delivered ids are below this */
+  uint32_t n_kept; /* those from here on are of no gene: readers leave them out. n_out when there are none */
   uint32_t *wide;
   uint16_t *narrow; /* the same in 16 bits, with room for over-reads, when n_out ≤ 65536; else NULL */
 } annb_gene_table;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const magics[] = {ANNB_MAGIC_SEGMENT, ANNB_MAGIC_ARRAYS, ANNB_MAGIC_MANIFEST};
-static const uint64_t known_incompat[] = {ANNB_INCOMPAT_GENE_ORDER, 0, 0};
+static const uint64_t known_incompat[] = {ANNB_INCOMPAT_GENE_ORDER, 0, ANNB_INCOMPAT_GENE_MAP | ANNB_INCOMPAT_CODE_MAP | ANNB_INCOMPAT_SCHEMA};
 static const char *const names[] = {"segment", "flat-arrays file", "manifest"};
 
 #define CORRUPT(...) annb_fail(err, ANNB_ECORRUPT, path, __VA_ARGS__)

@@ -22,6 +22,7 @@ void annb_manifest_free(annb_manifest *manifest) {
   free(manifest->parts);
   free(manifest->part_matrices);
   free(manifest->segments);
+  free(manifest->schema);
   free(manifest->names);
   annb_manifest_init(manifest);
 }
@@ -178,6 +179,30 @@ annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_se
   return ANNB_OK;
 }
 
+annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, annb_fmt_schema row, annb_error *err) {
+  if (strlen(name) > ANNB_MAX_NAME) return annb_fail(err, ANNB_EINVAL, NULL, "the name of a column must have at most %u bytes", ANNB_MAX_NAME);
+  if (manifest->n_schema >= ANNB_MAX_SCHEMA)
+    return annb_fail(err, ANNB_EINVAL, NULL, "too many columns for several parts in one store (limit %u)", ANNB_MAX_SCHEMA);
+  annb_fmt_schema *rows = grow(manifest->schema, manifest->n_schema, sizeof *rows);
+  if (!rows) return annb_fail_memory(err);
+  manifest->schema = rows;
+  annb_status s = add_name(manifest, name, strlen(name), &row.name_offset, err);
+  if (s) return s;
+  row.name_length = (uint32_t)strlen(name);
+  rows[manifest->n_schema++] = row;
+  return ANNB_OK;
+}
+
+uint64_t annb_manifest_features(const annb_manifest *manifest) {
+  uint64_t bits = manifest->n_schema ? ANNB_INCOMPAT_SCHEMA : 0;
+  for (uint32_t i = 0; i < manifest->n_parts; i++) {
+    if (manifest->parts[i].gene_map != ANNB_NONE) bits |= ANNB_INCOMPAT_GENE_MAP;
+    if (manifest->parts[i].code_map != ANNB_NONE) bits |= ANNB_INCOMPAT_CODE_MAP;
+    if (manifest->parts[i].row_filter != ANNB_NONE) bits |= ANNB_INCOMPAT_ROW_FILTER;
+  }
+  return bits;
+}
+
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix) {
   const annb_fmt_matrix *m = &manifest->matrices[matrix];
   return strndup(manifest->names + m->name_offset, m->name_length);
@@ -204,7 +229,7 @@ static void list_body(const annb_manifest *m, part_of_body out[N_SECTIONS]) {
   out[3] = body_of(ANNB_SEC_PARTS, m->parts, sizeof *m->parts, m->n_parts);
   out[4] = body_of(ANNB_SEC_PART_MATRICES, m->part_matrices, sizeof *m->part_matrices, m->n_part_matrices);
   out[5] = body_of(ANNB_SEC_SEGMENTS, m->segments, sizeof *m->segments, m->n_segments);
-  out[6] = body_of(ANNB_SEC_SCHEMA, NULL, sizeof(annb_fmt_schema), 0);
+  out[6] = body_of(ANNB_SEC_SCHEMA, m->schema, sizeof *m->schema, m->n_schema);
   out[7] = body_of(ANNB_SEC_MANIFEST_NAMES, m->names, 1, m->names_length);
   out[7].count = 0;
 }
@@ -225,6 +250,7 @@ static annb_status write_all(const annb_manifest *m, annb_ofile *file, annb_erro
   annb_section_list list = {.n = 0};
   annb_fmt_header header;
   annb_header_init(&header, ANNB_FILE_MANIFEST, &m->header, sizeof m->header);
+  header.incompat = m->incompat;
   header.export_mask = m->export_mask;
   annb_header_seal(&header);
   annb_status s = annb_ofile_write(file, &header, sizeof header, err);
@@ -289,7 +315,7 @@ static void *take(source *in, uint32_t kind, size_t row_size, uint64_t limit, ui
 }
 
 static void take_tables(source *in, annb_manifest *out) {
-  uint32_t n_stores = 0, n_schema = 0;
+  uint32_t n_stores = 0;
   annb_fmt_store *store = take(in, ANNB_SEC_STORE, sizeof *store, 1, &n_stores);
   if (store) out->store = *store;
   free(store);
@@ -298,8 +324,7 @@ static void take_tables(source *in, annb_manifest *out) {
   out->parts = take(in, ANNB_SEC_PARTS, sizeof *out->parts, ANNB_MAX_TABLE, &out->n_parts);
   out->part_matrices = take(in, ANNB_SEC_PART_MATRICES, sizeof *out->part_matrices, ANNB_NONE - 1, &out->n_part_matrices);
   out->segments = take(in, ANNB_SEC_SEGMENTS, sizeof *out->segments, ANNB_MAX_TABLE, &out->n_segments);
-  /* a schema comes with the feature bit SCHEMA, which this edition refuses */
-  free(take(in, ANNB_SEC_SCHEMA, sizeof(annb_fmt_schema), 0, &n_schema));
+  out->schema = take(in, ANNB_SEC_SCHEMA, sizeof *out->schema, ANNB_MAX_SCHEMA, &out->n_schema);
   out->names = take(in, ANNB_SEC_MANIFEST_NAMES, 0, ANNB_NONE - 1, &out->names_length);
   if (!in->status && n_stores != 1) in->status = annb_fail(in->err, ANNB_ECORRUPT, in->path, "has no store row");
 }
@@ -339,6 +364,7 @@ annb_status annb_manifest_parse(const uint8_t *data, uint64_t size, const char *
   if (!s) s = check_bytes(&in);
   if (s) return s;
   memcpy(&out->header, in.envelope.header.kind, sizeof out->header);
+  out->incompat = in.envelope.header.incompat;
   out->export_mask = in.envelope.header.export_mask;
   out->file_size = size;
   take_tables(&in, out);

@@ -10,7 +10,7 @@
 typedef struct annb_manifest {
   annb_fmt_manifest_header header;
   annb_fmt_store store;
-  uint64_t export_mask;
+  uint64_t incompat, export_mask;
   uint8_t sha256[ANNB_SHA256_SIZE]; /* of the file, when loaded */
   uint64_t file_size;               /* likewise */
   annb_fmt_object *objects;
@@ -18,8 +18,9 @@ typedef struct annb_manifest {
   annb_fmt_part *parts;
   annb_fmt_part_matrix *part_matrices;
   annb_fmt_segment_ref *segments;
+  annb_fmt_schema *schema;
   char *names;
-  uint32_t n_objects, n_matrices, n_parts, n_part_matrices, n_segments, names_length;
+  uint32_t n_objects, n_matrices, n_parts, n_part_matrices, n_segments, n_schema, names_length;
 } annb_manifest;
 
 void annb_manifest_init(annb_manifest *manifest);
@@ -43,6 +44,15 @@ const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
 /* Everything of SPEC.md 5 that concerns the tables: ANNB_ECORRUPT, ANNB_EUNSUPPORTED. `path` is for messages. */
 annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err);
 
+/* Append the tables of `more` to `m`, which may be empty: equal objects and matrices of one name become one. Matrices of one name must have one
+ * number of columns, but those of obs x var, whose number becomes m's. The schema of `more` is left out. */
+annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, annb_error *err);
+
+/* The rows of its schema. */
+annb_status annb_manifest_append_schema(annb_manifest *m, const annb_manifest *more, annb_error *err);
+/* Take objects that nothing names out of the table. Every reference must be in range. */
+annb_status annb_manifest_prune(annb_manifest *m, annb_error *err);
+
 /* Append a row, growing the table. ANNB_EINVAL past the limits of SPEC.md 1.2. An object of equal sha256 and kind is reused. Part
  * matrices and segments belong to the part that was added last; annb_txn_commit counts the parts' n_matrices, the caller sets the
  * other first_… and n_… fields. */
@@ -51,6 +61,10 @@ annb_status annb_manifest_add_matrix(annb_manifest *manifest, const char *name, 
 annb_status annb_manifest_add_part(annb_manifest *manifest, const annb_fmt_part *part, uint32_t *row, annb_error *err);
 annb_status annb_manifest_add_part_matrix(annb_manifest *manifest, const annb_fmt_part_matrix *part_matrix, annb_error *err);
 annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_segment_ref *segment, annb_error *err);
+
+annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, annb_fmt_schema row, annb_error *err);
+/* The bits of the header's incompat mask that the tables need. */
+uint64_t annb_manifest_features(const annb_manifest *manifest);
 
 /* Name of a matrix in fresh memory, or NULL. */
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix);

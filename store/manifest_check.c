@@ -45,6 +45,8 @@ static annb_status check_store(const check *c) {
   if (store->var_part == ANNB_NONE) return check_object_ref(c, "store", 0, "var_object", store->var_object, ANNB_OBJECT_ARRAYS, false);
   if (store->var_part >= c->m->n_parts || store->var_object != ANNB_NONE)
     return CORRUPT("the list of genes is said to be in part %u of %u and object %u", store->var_part, c->m->n_parts, store->var_object);
+  if (c->m->parts[store->var_part].gene_map != ANNB_NONE)
+    return CORRUPT("the list of genes is said to be in part %u, which has a gene map", store->var_part);
   return ANNB_OK;
 }
 
@@ -179,8 +181,9 @@ static annb_status check_part_matrix(const check *c, uint32_t part, uint32_t row
   if (!annb_dtype_size((annb_dtype)pm->dtype)) return CORRUPT("part matrix %u has the unknown dtype %u", row, pm->dtype);
   if (pm->form < ANNB_CSR || pm->form > ANNB_DENSE) return CORRUPT("part matrix %u has the unknown form %u", row, pm->form);
   if (!annb_all_zero(pm->zero0, sizeof pm->zero0)) return CORRUPT("part matrix %u has a field that must be zero", row);
-  if (pm->n_cols != c->m->matrices[pm->matrix].n_cols)
-    return CORRUPT("part matrix %u has %llu columns, its matrix %llu", row, ULL(pm->n_cols), ULL(c->m->matrices[pm->matrix].n_cols));
+  bool mapped = c->m->matrices[pm->matrix].axes == ANNB_OBS_VAR && c->m->parts[part].gene_map != ANNB_NONE;
+  uint64_t n_cols = mapped ? c->m->parts[part].n_vars : c->m->matrices[pm->matrix].n_cols;
+  if (pm->n_cols != n_cols) return CORRUPT("part matrix %u has %llu columns, its matrix %llu", row, ULL(pm->n_cols), ULL(n_cols));
   if (pm->first_segment != *next || pm->n_segments > c->m->n_segments - *next)
     return CORRUPT("part matrix %u: its %u segments from %u overlap others, leave a gap or are too many", row, pm->n_segments,
                    pm->first_segment);
@@ -195,8 +198,9 @@ static annb_status check_part_matrix(const check *c, uint32_t part, uint32_t row
 
 static annb_status check_part_refs(const check *c, uint32_t i) {
   const annb_fmt_part *p = &c->m->parts[i];
-  /* these three come with feature bits that this edition refuses */
-  if (p->gene_map != ANNB_NONE || p->code_map != ANNB_NONE || p->row_filter != ANNB_NONE)
+  uint64_t bits = c->m->incompat;
+  if ((p->gene_map != ANNB_NONE && !(bits & ANNB_INCOMPAT_GENE_MAP)) || (p->code_map != ANNB_NONE && !(bits & ANNB_INCOMPAT_CODE_MAP)) ||
+      p->row_filter != ANNB_NONE) /* which comes with a bit that this edition refuses */
     return CORRUPT("part %u has a gene map, category remap or row filter without the feature bit for it", i);
   if (p->row_order != ANNB_NONE && !(c->m->export_mask & ANNB_EXPORT_ROW_ORDER))
     return CORRUPT("part %u names a row order without the feature bit for it", i);
@@ -204,6 +208,8 @@ static annb_status check_part_refs(const check *c, uint32_t i) {
   if (!s) s = check_object_ref(c, "part", i, "sidecar", p->sidecar, ANNB_OBJECT_SIDECAR, true);
   if (!s) s = check_object_ref(c, "part", i, "restore", p->restore, ANNB_OBJECT_RESTORE, true);
   if (!s) s = check_object_ref(c, "part", i, "row_order", p->row_order, ANNB_OBJECT_ARRAYS, true);
+  if (!s) s = check_object_ref(c, "part", i, "gene_map", p->gene_map, ANNB_OBJECT_ARRAYS, true);
+  if (!s) s = check_object_ref(c, "part", i, "code_map", p->code_map, ANNB_OBJECT_ARRAYS, true);
   return s;
 }
 
@@ -211,7 +217,8 @@ static annb_status check_part_refs(const check *c, uint32_t i) {
 static annb_status check_part(const check *c, uint32_t i, uint32_t *next_matrix, uint32_t *next_segment) {
   const annb_fmt_part *p = &c->m->parts[i];
   if (!annb_all_zero(p->zero0, sizeof p->zero0)) return CORRUPT("part %u has a field that must be zero", i);
-  if (p->n_vars != c->m->store.n_vars) return CORRUPT("part %u has %llu genes, the store %llu", i, ULL(p->n_vars), ULL(c->m->store.n_vars));
+  if (p->n_vars > ANNB_MAX_COLS || (p->n_vars != c->m->store.n_vars && p->gene_map == ANNB_NONE))
+    return CORRUPT("part %u has %llu genes, the store %llu", i, ULL(p->n_vars), ULL(c->m->store.n_vars));
   if (p->first_matrix != *next_matrix || p->n_matrices > c->m->n_part_matrices - *next_matrix)
     return CORRUPT("part %u: its %u matrices from %u overlap others, leave a gap or are too many", i, p->n_matrices, p->first_matrix);
   *next_matrix += p->n_matrices;
@@ -239,11 +246,60 @@ static annb_status check_parts(const check *c) {
   return ANNB_OK;
 }
 
+/* ---- schema ---- */
+
+static annb_status check_schema_row(const check *c, uint32_t i) {
+  const annb_fmt_schema *r = &c->m->schema[i];
+  uint32_t pool = c->m->names_length;
+  bool string = r->kind == ANNB_COLUMN_STRING, categorical = r->kind == ANNB_COLUMN_CATEGORICAL;
+  if (r->name_offset > pool || r->name_length > pool - r->name_offset || r->name_length > ANNB_MAX_NAME ||
+      (r->name_length && memchr(c->m->names + r->name_offset, 0, r->name_length)))
+    return CORRUPT("schema row %u: its name is outside the names or not valid", i);
+  if (r->axis != ANNB_AXIS_OBS) return CORRUPT("schema row %u is of axis %u, not of obs", i, r->axis);
+  if (r->kind < ANNB_COLUMN_FIXED || r->kind > ANNB_COLUMN_CATEGORICAL) return CORRUPT("schema row %u has the unknown kind %u", i, r->kind);
+  if (string ? r->dtype != 0 : categorical ? r->dtype != ANNB_I32 : !annb_dtype_size((annb_dtype)r->dtype))
+    return CORRUPT("schema row %u has dtype %u, which is not for its kind", i, r->dtype);
+  if ((r->flags & ~(ANNB_COLUMN_INDEX | ANNB_COLUMN_ORDERED)) || ((r->flags & ANNB_COLUMN_ORDERED) && !categorical) ||
+      ((r->flags & ANNB_COLUMN_INDEX) && i))
+    return CORRUPT("schema row %u has flags %u, which are not for its kind or place", i, r->flags);
+  if (!annb_all_zero(r->zero0, sizeof r->zero0)) return CORRUPT("schema row %u has a field that must be zero", i);
+  if (categorical != (r->categories_column != ANNB_NONE)) return CORRUPT("schema row %u names categories that its kind has not, or none", i);
+  return check_object_ref(c, "schema row", i, "categories_object", r->categories_object, ANNB_OBJECT_ARRAYS, !categorical);
+}
+
+/* Two columns of one name; the index may have the name of one. */
+static annb_status check_schema_distinct(const check *c) {
+  uint32_t n = c->m->n_schema, k = 0;
+  name_ref *sorted = malloc(((size_t)n + 1) * sizeof *sorted);
+  if (!sorted) return annb_fail_memory(c->err);
+  for (uint32_t i = 0; i < n; i++)
+    if (!(c->m->schema[i].flags & ANNB_COLUMN_INDEX))
+      sorted[k++] = (name_ref){c->m->names + c->m->schema[i].name_offset, c->m->schema[i].name_length, i};
+  qsort(sorted, k, sizeof *sorted, by_bytes);
+  annb_status s = ANNB_OK;
+  for (uint32_t i = 1; !s && i < k; i++)
+    if (by_bytes(&sorted[i - 1], &sorted[i]) == 0) s = CORRUPT("schema rows %u and %u have one name", sorted[i - 1].matrix, sorted[i].matrix);
+  free(sorted);
+  return s;
+}
+
+static annb_status check_schema(const check *c) {
+  annb_status s = ANNB_OK;
+  if (c->m->n_schema == 0) return ANNB_OK;
+  if (!(c->m->incompat & ANNB_INCOMPAT_SCHEMA)) return CORRUPT("has a schema without the feature bit for it");
+  if (c->m->n_parts < 2) return CORRUPT("has a schema for %u parts", c->m->n_parts);
+  if ((uint64_t)c->m->n_schema * c->m->n_parts > ANNB_MAX_SCHEMA_PLACES)
+    return CORRUPT("states %u columns for %u parts, more than the format allows", c->m->n_schema, c->m->n_parts);
+  for (uint32_t i = 0; !s && i < c->m->n_schema; i++) s = check_schema_row(c, i);
+  return s ? s : check_schema_distinct(c);
+}
+
 annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err) {
   check c = {.m = manifest, .path = path, .err = err};
   annb_status s = check_store(&c);
   if (!s) s = check_objects(&c);
   if (!s) s = check_matrices(&c);
+  if (!s) s = check_schema(&c);
   if (s) return s;
   c.totals = calloc((size_t)manifest->n_matrices + 1, sizeof *c.totals);
   if (!c.totals) return annb_fail_memory(err);

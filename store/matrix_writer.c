@@ -34,7 +34,7 @@ struct annb_matrix_writer {
   uint64_t n_rows, nnz;         /* of the finished ones */
   finished *finished;
   uint32_t n_finished;
-  bool failed;
+  bool failed, ended;
 };
 
 uint32_t annb_matrix_block_rows(uint64_t rows, uint64_t nnz) {
@@ -185,6 +185,7 @@ static annb_status failed_before(annb_error *err) {
 annb_status annb_matrix_writer_append(annb_matrix_writer *writer, uint64_t n_rows, const uint64_t *indptr, const uint32_t *indices,
                                       const void *values, annb_error *err) {
   if (writer->failed) return failed_before(err);
+  if (writer->ended) return annb_fail(err, ANNB_EINVAL, NULL, "the matrix is finished: no rows can be added");
   annb_status s = append(writer, n_rows, indptr, indices, values, err);
   writer->failed = s != ANNB_OK;
   return s;
@@ -233,9 +234,16 @@ static annb_status attach(annb_matrix_writer *w, uint32_t matrix, annb_error *er
   return s ? s : annb_manifest_add_part_matrix(m, &row, err);
 }
 
+annb_status annb_matrix_writer_finish(annb_matrix_writer *writer, annb_error *err) {
+  if (writer->failed) return failed_before(err);
+  annb_status s = writer->segment ? close_segment(writer, err) : ANNB_OK;
+  writer->failed = s != ANNB_OK;
+  writer->ended = true;
+  return s;
+}
+
 annb_status annb_matrix_writer_close(annb_matrix_writer *writer, uint32_t part, uint32_t matrix, uint64_t *nnz, annb_error *err) {
-  annb_status s = writer->failed ? failed_before(err) : ANNB_OK;
-  if (!s && writer->segment) s = close_segment(writer, err);
+  annb_status s = annb_matrix_writer_finish(writer, err);
   if (!s) s = check_place(writer, part, matrix, err);
   if (!s) s = attach(writer, matrix, err);
   if (!s && nnz) *nnz = writer->nnz;

@@ -27,6 +27,8 @@ struct annb_txn {
   const char **sources; /* one per object: its file under tmp/ */
   bool *linked;         /* one per object: published by this transaction */
   uint32_t n_sources;
+  annb_txn_build_fn build; /* may be NULL */
+  void *build_user;
 };
 
 /* ---- the directory ---- */
@@ -99,6 +101,8 @@ static annb_status check_target(const annb_txn *txn, annb_error *err) {
   annb_manifest parent;
   annb_status s = newest(txn, &generation, err);
   if (s) return s;
+  if (generation == 0 && txn->mode == ANNB_TXN_APPEND)
+    return annb_fail(err, ANNB_ENOTSTORE, txn->dirs[DIR_STORE], "is not a store that parts can be added to: pack the first ones into it");
   if (generation == 0) {
     s = check_names(txn->dirs[DIR_STORE], is_our_dir, err);
     if (!s) s = check_names(txn->dirs[DIR_OBJECTS], is_object_name, err);
@@ -209,7 +213,7 @@ static void give_up(annb_txn *txn, bool locked) {
 annb_status annb_txn_begin(const char *path, annb_txn_mode mode, annb_txn **out, annb_error *err) {
   *out = NULL;
   if (!path || !*path) return annb_fail(err, ANNB_EINVAL, NULL, "the path of the store is empty");
-  if (mode != ANNB_TXN_CREATE && mode != ANNB_TXN_REPLACE)
+  if (mode != ANNB_TXN_CREATE && mode != ANNB_TXN_REPLACE && mode != ANNB_TXN_APPEND)
     return annb_fail(err, ANNB_EINVAL, path, "unknown mode of transaction %d", (int)mode);
   annb_txn *txn = calloc(1, sizeof *txn);
   if (!txn) return annb_fail_memory(err);
@@ -356,14 +360,15 @@ annb_status annb_txn_add_part(annb_txn *txn, const annb_part_spec *spec, uint32_
 /* ---- commit ---- */
 
 /* Fill what follows from the rows given: sums, lists of matrices, the place of the gene list. */
-static annb_status complete(annb_txn *txn, annb_error *err) {
-  annb_manifest *m = &txn->manifest;
+static annb_status complete(const annb_txn *txn, annb_manifest *m, annb_error *err) {
   const char *store = txn->dirs[DIR_STORE];
   if (m->n_parts == 0) return annb_fail(err, ANNB_EINVAL, store, "cannot be published without a part");
-  if (m->n_objects != txn->n_sources) return annb_fail(err, ANNB_EINVAL, store, "cannot be published: an object has no file");
   m->store.n_obs = 0;
-  m->store.n_vars = m->parts[0].n_vars;
-  m->store.var_part = 0;
+  if (m->store.var_part == ANNB_NONE && m->store.var_object == ANNB_NONE) {
+    m->store.n_vars = m->parts[0].n_vars;
+    m->store.var_part = 0;
+  }
+  m->incompat = annb_manifest_features(m);
   for (uint32_t i = 0; i < m->n_parts; i++) {
     uint32_t next = i + 1 < m->n_parts ? m->parts[i + 1].first_matrix : m->n_part_matrices;
     m->store.n_obs += m->parts[i].n_rows;
@@ -373,6 +378,49 @@ static annb_status complete(annb_txn *txn, annb_error *err) {
   annb_status s = annb_manifest_check(m, store, &why);
   if (s == ANNB_ECORRUPT) return annb_fail(err, ANNB_EINVAL, NULL, "cannot be published: %.1900s", why.message);
   if (s && err) *err = why;
+  return s;
+}
+
+annb_status annb_txn_base(const annb_txn *txn, annb_manifest *out, annb_error *err) {
+  uint64_t generation;
+  annb_manifest_init(out);
+  annb_status s = newest(txn, &generation, err);
+  return s || generation == 0 ? s : load_parent(txn, generation, out, err);
+}
+
+void annb_txn_set_build(annb_txn *txn, annb_txn_build_fn build, void *user) {
+  txn->build = build;
+  txn->build_user = user;
+}
+
+annb_status annb_txn_add_to(const annb_txn *txn, uint32_t object, annb_manifest *draft, uint32_t *row, annb_error *err) {
+  return annb_manifest_add_object(draft, &txn->manifest.objects[object], row, err);
+}
+
+char *annb_txn_object_path(const annb_txn *txn, const annb_fmt_object *object) {
+  for (uint32_t i = 0; i < txn->n_sources; i++)
+    if (txn->manifest.objects[i].kind == object->kind && !memcmp(txn->manifest.objects[i].sha256, object->sha256, sizeof object->sha256))
+      return strdup(txn->sources[i]);
+  return annb_object_path(txn->dirs[DIR_STORE], object);
+}
+
+/* The manifest to publish on the generation that is the newest now. */
+static annb_status make_draft(annb_txn *txn, annb_manifest *draft, annb_error *err) {
+  annb_manifest base;
+  annb_manifest_init(&base);
+  annb_manifest_init(draft);
+  annb_status s = ANNB_OK;
+  if (txn->manifest.n_objects != txn->n_sources)
+    return annb_fail(err, ANNB_EINVAL, txn->dirs[DIR_STORE], "cannot be published: an object has no file");
+  if (txn->mode == ANNB_TXN_APPEND) s = annb_txn_base(txn, &base, err);
+  draft->store = base.store;
+  if (!s) s = annb_manifest_append(draft, &base, err);
+  if (!s) s = annb_manifest_append(draft, &txn->manifest, err);
+  if (!s && txn->build) s = txn->build(txn->build_user, txn, &base, draft, err);
+  else if (!s) s = annb_manifest_append_schema(draft, &base, err);
+  if (!s && (txn->build || txn->mode == ANNB_TXN_APPEND)) s = annb_manifest_prune(draft, err);
+  if (!s) s = complete(txn, draft, err);
+  annb_manifest_free(&base);
   return s;
 }
 
@@ -399,9 +447,8 @@ static annb_status sync_dirs(const annb_txn *txn, bool is_new, annb_error *err) 
 }
 
 /* Generation, store id and parent of the manifest, as the store is now. */
-static annb_status set_generation(annb_txn *txn, annb_error *err) {
+static annb_status set_generation(const annb_txn *txn, annb_manifest *m, annb_error *err) {
   annb_manifest parent;
-  annb_manifest *m = &txn->manifest;
   uint64_t newest_now;
   annb_status s = newest(txn, &newest_now, err);
   if (s) return s;
@@ -417,35 +464,44 @@ static annb_status set_generation(annb_txn *txn, annb_error *err) {
   return ANNB_OK;
 }
 
-/* One attempt: ANNB_EEXIST when another writer took the generation. */
-static annb_status publish_manifest(annb_txn *txn, annb_error *err) {
+/* ANNB_EEXIST when another writer took the generation. */
+static annb_status publish_manifest(annb_txn *txn, annb_manifest *m, annb_error *err) {
   const char *temp;
-  annb_status s = set_generation(txn, err);
+  annb_status s = set_generation(txn, m, err);
   if (s) return s;
-  if (txn->mode == ANNB_TXN_CREATE && txn->manifest.header.generation > 1) return lost_race(txn, err);
-  s = sync_dirs(txn, txn->manifest.header.generation == 1, err);
+  if (txn->mode == ANNB_TXN_CREATE && m->header.generation > 1) return lost_race(txn, err);
+  s = sync_dirs(txn, m->header.generation == 1, err);
   if (!s) s = annb_txn_temp_path(txn, &temp, err);
-  if (!s) s = annb_manifest_write(&txn->manifest, temp, err);
+  if (!s) s = annb_manifest_write(m, temp, err);
   if (s) return s;
-  char *path = annb_manifest_path(txn->dirs[DIR_STORE], txn->manifest.header.generation);
+  char *path = annb_manifest_path(txn->dirs[DIR_STORE], m->header.generation);
   s = path ? annb_publish_manifest(temp, path, err) : annb_fail_memory(err);
   free(path);
   return s;
 }
 
-static annb_status publish(annb_txn *txn, annb_error *err) {
-  uint64_t generation;
-  annb_status s = newest(txn, &generation, err);
+/* One attempt, on the store as it is now. */
+static annb_status attempt(annb_txn *txn, uint64_t *generation, annb_error *err) {
+  annb_manifest draft;
+  annb_status s = make_draft(txn, &draft, err);
+  if (!s) s = publish_objects(txn, err);
+  if (!s) s = publish_manifest(txn, &draft, err);
+  *generation = draft.header.generation;
+  annb_manifest_free(&draft);
+  return s;
+}
+
+static annb_status publish(annb_txn *txn, uint64_t *generation, annb_error *err) {
+  annb_status s = newest(txn, generation, err);
   /* when it is lost already no object need be published first */
-  if (!s && generation > 0 && txn->mode == ANNB_TXN_CREATE) s = lost_race(txn, err);
+  if (!s && *generation > 0 && txn->mode == ANNB_TXN_CREATE) s = lost_race(txn, err);
   /* another transaction that gave up may have removed them */
   if (!s) s = make_dirs(txn, DIR_OBJECTS, DIR_MANIFESTS, err);
-  if (!s) s = publish_objects(txn, err);
   if (s) return s;
   int tries = 0;
-  do s = publish_manifest(txn, err);
-  while (s == ANNB_EEXIST && txn->mode == ANNB_TXN_REPLACE && ++tries < MAX_TRIES);
-  if (s == ANNB_EEXIST && txn->mode == ANNB_TXN_REPLACE)
+  do s = attempt(txn, generation, err);
+  while (s == ANNB_EEXIST && txn->mode != ANNB_TXN_CREATE && ++tries < MAX_TRIES);
+  if (s == ANNB_EEXIST && txn->mode != ANNB_TXN_CREATE)
     return annb_fail(err, ANNB_ECONFLICT, txn->dirs[DIR_STORE], "got a new generation from other writers %d times in a row: try again",
                      tries);
   if (s == ANNB_EEXIST) return lost_race(txn, err);
@@ -454,10 +510,10 @@ static annb_status publish(annb_txn *txn, annb_error *err) {
 
 annb_status annb_txn_commit(annb_txn *txn, uint64_t *generation, annb_error *err) {
   int lock = -1;
-  annb_status s = complete(txn, err);
-  if (!s) s = annb_io_lock_dir(txn->dirs[DIR_TMP], &lock, err);
-  if (!s) s = publish(txn, err);
-  if (!s && generation) *generation = txn->manifest.header.generation;
+  uint64_t made = 0;
+  annb_status s = annb_io_lock_dir(txn->dirs[DIR_TMP], &lock, err);
+  if (!s) s = publish(txn, &made, err);
+  if (!s && generation) *generation = made;
   if (s) give_up(txn, lock >= 0);
   else remove_temps(txn);
   annb_io_unlock(lock);

@@ -26,11 +26,11 @@ deny() {
 }
 
 allow include '^(annblock/[a-z]+\.h|[a-z]+\.h)$' "public headers include only public and standard headers"
-deny store '^\.\./(reader|convert)/' "store/ must not include from above"
-deny reader '^\.\./convert/' "reader/ must not include from above"
+deny store '^(\.\./)+(reader|convert)/' "store/ must not include from above"
+deny reader '^(\.\./)+convert/' "reader/ must not include from above"
 for folder in store reader; do
   deny $folder '^annblock/convert\.h$' "the converter's header is above $folder/"
-  deny $folder '^(\.\./)?(tests|bench|examples)/' "library code must not include tests or programs"
+  deny $folder '^(\.\./)*(tests|bench|examples)/' "library code must not include tests or programs"
 done
 deny convert '^(\.\./)+(tests|bench|examples)/' "library code must not include tests or programs"
 deny convert '^(\.\./)?cli/' "the converter must not include from the command"

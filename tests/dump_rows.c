@@ -3,7 +3,8 @@
  *   dump_rows STORE csr MATRIX    row numbers (u64) on stdin; out: u64 n_rows, nnz, dtype; i64 indptr[n_rows + 1]; i64 indices; values
  *   dump_rows STORE dense MATRIX  row numbers on stdin; out: u64 n_rows, n_cols, dtype; values
  *   dump_rows STORE columns       lines: "# axis kind dtype index name" with the name in hex, then one line per row: "-" for missing, else the
- *                                 value's bytes in hex after "=", of a categorical those of its category */
+ *                                 value's bytes in hex after "=", of a categorical those of its category
+ *   dump_rows STORE joint         the same of the columns of the whole store; behind the name: ordered, and the categories with commas */
 #include <annblock/annblock.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ static void csr(const annb_store *store, annb_context *context, uint32_t matrix,
   int64_t *indptr = allocate(n + 1, 8), *indices = allocate(nnz, 8);
   void *values = allocate(nnz, 8);
   check(annb_fetch_csr(store, context, matrix, rows, n, &options, indptr, indices, values, nnz, &error));
+  nnz = (uint64_t)indptr[n]; /* it was a bound */
   uint64_t head[3] = {n, nnz, info->dtype};
   put(head, sizeof head);
   put(indptr, 8 * (n + 1));
@@ -134,6 +136,62 @@ static void columns(const annb_store *store, annb_axis axis) {
   }
 }
 
+/* All rows at once, from the last to the first, so that gathers cross parts. */
+static void joint_rows(const annb_joint_column *column, const annb_column_info *info) {
+  uint64_t *rows = allocate(info->length, 8);
+  uint8_t *values = allocate(info->length, 8), *mask = allocate(info->length, 1);
+  const annb_column *categories = NULL;
+  annb_column_info of_categories = {.length = 0};
+  uint32_t size = annb_dtype_size(info->dtype);
+  for (uint64_t i = 0; i < info->length; i++) rows[i] = info->length - 1 - i;
+  if (info->kind == ANNB_COLUMN_FIXED) check(annb_store_column_gather(column, rows, info->length, values, mask, &error));
+  if (info->kind == ANNB_COLUMN_CATEGORICAL) {
+    check(annb_store_column_codes(column, rows, info->length, (int32_t *)(void *)values, &error));
+    check(annb_joint_column_categories(column, &categories, &error));
+    annb_column_get_info(categories, &of_categories);
+  }
+  for (uint64_t i = info->length; i-- > 0;) {
+    const char *bytes = (const char *)values + i * size;
+    uint64_t length = size;
+    bool missing = mask[i];
+    if (info->kind == ANNB_COLUMN_STRING) check(annb_store_column_string(column, rows[i], &bytes, &length, &missing, &error));
+    if (categories) missing = code_of(bytes, ANNB_I32) < 0;
+    if (missing) putchar('-');
+    else if (categories) print_value(categories, &of_categories, (uint64_t)code_of(bytes, ANNB_I32));
+    else putchar('='), hex(bytes, length);
+    putchar('\n');
+  }
+  free(rows);
+  free(values);
+  free(mask);
+}
+
+static void joint(const annb_store *store, annb_axis axis) {
+  uint32_t n;
+  check(annb_store_n_columns(store, axis, &n, &error));
+  for (uint32_t i = 0; i < n; i++) {
+    const annb_joint_column *column;
+    const annb_column *categories;
+    annb_column_info info, of_categories;
+    check(annb_store_column(store, axis, i, &column, &error));
+    annb_joint_column_get_info(column, &info);
+    printf("# %s %d %s %d ", axis == ANNB_AXIS_OBS ? "obs" : "var", (int)info.kind,
+           info.kind == ANNB_COLUMN_STRING ? "-" : annb_dtype_name(info.dtype), info.is_index);
+    hex(info.name, strlen(info.name));
+    printf(" %d ", info.ordered);
+    if (info.kind == ANNB_COLUMN_CATEGORICAL) {
+      check(annb_joint_column_categories(column, &categories, &error));
+      annb_column_get_info(categories, &of_categories);
+      for (uint64_t k = 0; k < of_categories.length; k++) {
+        print_value(categories, &of_categories, k);
+        putchar(',');
+      }
+    }
+    putchar('\n');
+    joint_rows(column, &info);
+  }
+}
+
 int main(int argc, char **argv) {
   annb_store *store;
   annb_context *context;
@@ -143,6 +201,9 @@ int main(int argc, char **argv) {
   if (!strcmp(argv[2], "columns")) {
     columns(store, ANNB_AXIS_OBS);
     columns(store, ANNB_AXIS_VAR);
+  } else if (!strcmp(argv[2], "joint")) {
+    joint(store, ANNB_AXIS_OBS);
+    joint(store, ANNB_AXIS_VAR);
   } else {
     uint32_t matrix;
     annb_matrix_info info;

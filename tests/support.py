@@ -224,15 +224,20 @@ class Column:
     dtype: str
     is_index: bool
     values: list  # bytes, or None where missing
+    ordered: bool = False
+    categories: list = None
 
 
-def columns(store):
-    """{(axis, name): Column} of the first part."""
+def columns(store, which="columns"):
+    """{(axis, name): Column} of the first part; which="joint": of the whole store."""
     out, current = {}, None
-    for line in dump(store, "columns").decode().splitlines():
+    for line in dump(store, which).decode().splitlines():
         if line.startswith("#"):
-            _, axis, kind, dtype, index, name = (line + " ").split(" ")[:6]
+            _, axis, kind, dtype, index, name, *more = (line + " ").split(" ")
             current = Column({"1": "fixed", "2": "string", "3": "categorical"}[kind], dtype, index == "1", [])
+            if which == "joint":
+                current.ordered = more[0] == "1"
+                current.categories = [bytes.fromhex(c[1:]) for c in more[1].split(",") if c]
             out[axis, bytes.fromhex(name).decode()] = current
         else:
             current.values.append(None if line == "-" else bytes.fromhex(line[1:]))

@@ -289,63 +289,72 @@ START_TEST(outputs_agree) {
 }
 END_TEST
 
+START_TEST(sort_agrees) {
+  const annb_kernel *kernel = kernel_of_test(_i);
+  memory m = memory_new();
+  static uint32_t ids[65536 + ANNB_KERNEL_SLACK], keys[65536 + ANNB_KERNEL_SLACK], seen[65536];
+  static uint16_t codes[65536 + ANNB_KERNEL_SLACK];
+  for (uint32_t n_words = 1; kernel && n_words <= 1024; n_words = n_words * 3 + 1)
+    for (uint32_t n = 1; n <= 64 * n_words && n <= MAX_N; n += 1 + n / 3) {
+      uint32_t *out = (uint32_t *)(void *)out_for(&m.out, n, 4, 0);
+      uint16_t *out_codes = (uint16_t *)(void *)out_for(&m.in, n, 2, 0);
+      memset(seen, 0xff, sizeof seen);
+      for (uint32_t i = 0; i < n; i++) { /* distinct ones in no order */
+        do ids[i] = (uint32_t)below(64 * n_words);
+        while (seen[ids[i]] != UINT32_MAX);
+        out[i] = ids[i];
+        out_codes[i] = codes[i] = (uint16_t)help_random(&state);
+        seen[ids[i]] = codes[i];
+      }
+      kernel->sort(out, out_codes, n, n_words, keys);
+      for (uint32_t i = 0; i < n; i++) {
+        ck_assert(i == 0 || out[i] > out[i - 1]);
+        ck_assert(out[i] < 64 * n_words && out_codes[i] == seen[out[i]]);
+      }
+    }
+  memory_free(&m);
+}
+END_TEST
+
 START_TEST(marks_agree) {
   const annb_kernel *kernel = kernel_of_test(_i);
   enum { N_IDS = 64 * 20 };
   static uint16_t table[N_IDS + 64], ids[N_IDS + 256];
   static uint8_t marks[N_IDS + 256];
   _Alignas(64) static uint8_t a[N_IDS + 1], b[N_IDS + 1];
-  static uint32_t values[256], ids_a[N_IDS + 256], ids_b[N_IDS + 256];
   static float out_a[N_IDS + 256], out_b[N_IDS + 256];
-  for (uint32_t i = 0; i < 256; i++) values[i] = (uint32_t)help_random(&state);
   for (uint32_t i = 0; i < N_IDS; i++) table[i] = (uint16_t)(i * 7 % N_IDS);
   for (uint32_t density = 1; kernel && density <= N_IDS; density = density * 2 + 1) {
-    uint32_t n = 0;
+    uint32_t n = 0, left = 0;
     for (uint32_t i = 0; i < N_IDS; i++)
       if (below(N_IDS) < density) {
         ids[n] = (uint16_t)i;
         marks[n++] = (uint8_t)(1 + below(255));
       }
-    for (int dense = 0; dense < 2; dense++) {
-      uint32_t left = 0;
-      annb_kernel_scalar.scatter(ids, marks, n, table, a);
-      kernel->scatter(ids, marks, n, table, b);
-      ck_assert_mem_eq(a, b, N_IDS);
-      uint32_t n_ids = N_IDS - (uint32_t)below(64);
-      for (uint32_t i = n_ids; dense && i < N_IDS; i++) a[i] = b[i] = 0;
-      if (dense) annb_kernel_scalar.expand(a, n_ids, out_a), kernel->expand(b, n_ids, out_b);
-      else annb_kernel_scalar.collect(a, N_IDS / 64, values, ids_a, (uint8_t *)out_a), kernel->collect(b, N_IDS / 64, values, ids_b, (uint8_t *)out_b);
-      ck_assert_mem_eq(out_a, out_b, 4 * (dense ? n_ids : n));
-      if (!dense) ck_assert_mem_eq(ids_a, ids_b, 4 * n);
-      for (uint32_t i = 0; !dense && i + 1 < n; i++) left += ids_a[i] >= ids_a[i + 1];
-      for (uint32_t i = 0; i < N_IDS; i++) left += a[i] != 0 || b[i] != 0;
-      ck_assert_uint_eq(left, 0);
-    }
+    annb_kernel_scalar.scatter(ids, marks, n, table, a);
+    kernel->scatter(ids, marks, n, table, b);
+    ck_assert_mem_eq(a, b, N_IDS);
+    uint32_t n_ids = N_IDS - (uint32_t)below(64);
+    for (uint32_t i = n_ids; i < N_IDS; i++) a[i] = b[i] = 0;
+    annb_kernel_scalar.expand(a, n_ids, out_a);
+    kernel->expand(b, n_ids, out_b);
+    ck_assert_mem_eq(out_a, out_b, 4 * n_ids);
+    for (uint32_t i = 0; i < N_IDS; i++) left += a[i] != 0 || b[i] != 0;
+    ck_assert_uint_eq(left, 0);
   }
 }
 END_TEST
 
-/* A dense row ends exactly, lists after the slack; look_up and to_f32 are covered above. */
+/* A dense row ends exactly, lists after the slack; sort, look_up and to_f32 are covered above. */
 START_TEST(marks_end_at_guard_pages) {
   const annb_kernel *kernel = kernel_of_test(_i);
   memory m = memory_new();
   _Alignas(64) static uint8_t by_id[64 * 10 + 1];
-  static uint32_t values[256];
-  for (uint32_t i = 0; i < 256; i++) values[i] = i * 1000;
   for (uint32_t n = 1; kernel && n <= 640; n++) {
     float *dense = (float *)(void *)(m.out.end - 4 * n);
     for (uint32_t i = 0; i < n; i++) by_id[i] = (uint8_t)(n + i);
     kernel->expand(by_id, n, dense);
     for (uint32_t i = 0; i < n; i++) ck_assert(dense[i] == (float)(uint8_t)(n + i) && by_id[i] == 0);
-    uint32_t *ids = (uint32_t *)(void *)out_for(&m.out, n, 4, 0);
-    uint8_t *out = out_for(&m.in, n, 4, 0) - 1;
-    for (uint32_t i = 0; i < n; i++) by_id[639 - i] = (uint8_t)(1 + i % 255);
-    kernel->collect(by_id, 10, values, ids, out);
-    for (uint32_t i = 0; i < n; i++) {
-      uint32_t value;
-      memcpy(&value, out + 4 * i, 4);
-      ck_assert(ids[i] == 640 - n + i && value == 1000 * (1 + (n - 1 - i) % 255));
-    }
   }
   memory_free(&m);
 }
@@ -376,6 +385,7 @@ int main(void) {
   tcase_add_loop_test(cases, sums_do_not_wrap, 0, (int)n);
   tcase_add_loop_test(cases, sums_do_not_come_back, 0, (int)n);
   tcase_add_loop_test(cases, outputs_agree, 0, (int)n);
+  tcase_add_loop_test(cases, sort_agrees, 0, (int)n);
   tcase_add_loop_test(cases, marks_agree, 0, (int)n);
   tcase_add_loop_test(cases, marks_end_at_guard_pages, 0, (int)n);
   suite_add_tcase(suite, cases);

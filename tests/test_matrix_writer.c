@@ -381,6 +381,25 @@ START_TEST(an_aborted_matrix_leaves_nothing) {
 }
 END_TEST
 
+/* Finished matrices wait for their part, take no more rows, and are attached as they are. */
+START_TEST(a_finished_matrix_waits_to_be_attached) {
+  fill(50, 20);
+  annb_txn *txn = begin();
+  annb_matrix_writer *w;
+  annb_matrix_writer_options options = options_of();
+  uint64_t nnz = 0;
+  OK(annb_matrix_writer_open(txn, &options, &w, &err));
+  append_all(w, 50);
+  OK(annb_matrix_writer_finish(w, &err));
+  OK(annb_matrix_writer_finish(w, &err));
+  ck_assert_int_eq(annb_matrix_writer_append(w, 1, m.indptr, m.indices, m.values, &err), ANNB_EINVAL);
+  ck_assert_ptr_nonnull(strstr(err.message, "finished"));
+  OK(annb_matrix_writer_close(w, 0, 0, &nnz, &err));
+  ck_assert_uint_eq(nnz, m.indptr[50]);
+  OK(annb_txn_commit(txn, NULL, &err));
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("matrix_writer");
   TCase *tc = tcase_create("all");
@@ -398,6 +417,7 @@ int main(void) {
   tcase_add_test(tc, bad_options_are_refused);
   tcase_add_test(tc, only_what_fits_is_attached);
   tcase_add_test(tc, an_aborted_matrix_leaves_nothing);
+  tcase_add_test(tc, a_finished_matrix_waits_to_be_attached);
   suite_add_tcase(suite, tc);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

@@ -202,7 +202,7 @@ START_TEST(trailing_slashes_and_relative_paths) {
   annb_txn *txn = NULL;
   ck_assert_int_eq(annb_txn_begin("", ANNB_TXN_CREATE, &txn, &err), ANNB_EINVAL);
   ck_assert_int_eq(annb_txn_begin(NULL, ANNB_TXN_CREATE, &txn, &err), ANNB_EINVAL);
-  ck_assert_int_eq(annb_txn_begin("x", (annb_txn_mode)2, &txn, &err), ANNB_EINVAL);
+  ck_assert_int_eq(annb_txn_begin("x", (annb_txn_mode)3, &txn, &err), ANNB_EINVAL);
   ck_assert_ptr_null(txn);
 }
 END_TEST

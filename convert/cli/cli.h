@@ -12,6 +12,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 /* Each takes argv[0] = "annblock NAME" and returns the exit code. Usage errors exit at once with CLI_USAGE. */
 int cmd_pack(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_append(int argc, char **argv);
 int cmd_head(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_export(int argc, char **argv);

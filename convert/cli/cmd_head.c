@@ -22,8 +22,6 @@ typedef struct view {
   uint32_t matrix;
   bool has_matrix;
   annb_matrix_info info;
-  uint32_t part; /* of the current row */
-  annb_part_info part_info;
 } view;
 
 static const struct argp_option options[] = {
@@ -82,14 +80,41 @@ static annb_status column_text(const annb_column *column, uint64_t row, char **o
   return s ? s : column_text(categories, (uint64_t)code, out, err);
 }
 
+/* The same of a column of the whole store. */
+static annb_status joint_text(const annb_joint_column *column, uint64_t row, char **out, annb_error *err) {
+  annb_column_info info;
+  annb_joint_column_get_info(column, &info);
+  if (info.kind == ANNB_COLUMN_STRING) {
+    const char *bytes;
+    uint64_t length;
+    bool missing;
+    annb_status s = annb_store_column_string(column, row, &bytes, &length, &missing, err);
+    if (!s) *out = missing ? cli_format("NA") : cli_safe(bytes, length);
+    return s;
+  }
+  if (info.kind == ANNB_COLUMN_FIXED) {
+    uint64_t value;
+    uint8_t missing;
+    annb_status s = annb_store_column_gather(column, &row, 1, &value, &missing, err);
+    if (!s) *out = missing ? cli_format("NA") : cli_value(info.dtype, &value);
+    return s;
+  }
+  int32_t code;
+  const annb_column *categories;
+  annb_status s = annb_store_column_codes(column, &row, 1, &code, err);
+  if (!s) s = annb_joint_column_categories(column, &categories, err);
+  if (!s && code < 0) *out = cli_format("NA");
+  return s || code < 0 ? s : column_text(categories, (uint64_t)code, out, err);
+}
+
 static annb_status gene_name(const view *v, uint64_t gene, char **out, annb_error *err) {
-  const annb_column *index;
-  annb_status s = v->info.axes == ANNB_OBS_VAR ? annb_part_index_column(v->store, v->part, ANNB_AXIS_VAR, &index, err) : ANNB_ENOTFOUND;
+  const annb_joint_column *index;
+  annb_status s = v->info.axes == ANNB_OBS_VAR ? annb_store_index_column(v->store, ANNB_AXIS_VAR, &index, err) : ANNB_ENOTFOUND;
   if (s == ANNB_ENOTFOUND) {
     *out = cli_format("%" PRIu64, gene);
     return ANNB_OK;
   }
-  return s ? s : column_text(index, gene, out, err);
+  return s ? s : joint_text(index, gene, out, err);
 }
 
 /* ---- the row of the matrix ---- */
@@ -175,30 +200,20 @@ static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, an
 
 /* ---- cells ---- */
 
-static annb_status find_part(view *v, uint64_t row, annb_error *err) {
-  while (row >= v->part_info.first_row + v->part_info.n_rows) {
-    annb_status s = annb_store_part(v->store, ++v->part, &v->part_info, err);
-    if (s) return s;
-  }
-  return ANNB_OK;
-}
-
-static annb_status print_cell(view *v, uint64_t row, annb_error *err) {
+static annb_status print_cell(const view *v, uint64_t row, annb_error *err) {
   cli_table table = {.align = "ll"};
   uint32_t n = 0;
   char *name = NULL;
-  annb_status s = find_part(v, row, err);
-  uint64_t part_row = row - v->part_info.first_row;
-  if (!s) s = annb_part_n_columns(v->store, v->part, ANNB_AXIS_OBS, &n, err);
+  annb_status s = annb_store_n_columns(v->store, ANNB_AXIS_OBS, &n, err);
   if (!s && v->has_matrix) s = matrix_rows(v, row, &table, err);
   for (uint32_t i = 0; !s && i < n; i++) {
-    const annb_column *column;
+    const annb_joint_column *column;
     annb_column_info info;
     char *text;
-    s = annb_part_column(v->store, v->part, ANNB_AXIS_OBS, i, &column, err);
+    s = annb_store_column(v->store, ANNB_AXIS_OBS, i, &column, err);
     if (s) break;
-    annb_column_get_info(column, &info);
-    s = column_text(column, part_row, &text, err);
+    annb_joint_column_get_info(column, &info);
+    s = joint_text(column, row, &text, err);
     if (s) break;
     if (info.is_index && !name) {
       name = text;
@@ -236,14 +251,13 @@ int cmd_head(int argc, char **argv) {
   annb_error err = {0};
   annb_store *store = NULL;
   annb_store_info info;
-  view v = {.part = 0};
+  view v = {.store = NULL};
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   if (annb_store_open(a.store, &a.open, &store, &err)) return cli_fail(&err);
   annb_store_get_info(store, &info);
   v.store = store;
   annb_status s = annb_context_open(&v.context, &err);
   if (!s) s = choose_matrix(&v, &err);
-  if (!s && info.n_parts) s = annb_store_part(store, 0, &v.part_info, &err);
   if (!s && a.n && !info.n_obs) print_empty(&info);
   for (uint64_t row = 0; !s && row < a.n && row < info.n_obs && !ferror(stdout); row++) s = print_cell(&v, row, &err);
   annb_context_close(v.context);

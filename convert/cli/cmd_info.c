@@ -53,17 +53,22 @@ static const char *kind_name(annb_column_kind kind) {
   return kind == ANNB_COLUMN_STRING ? "string" : kind == ANNB_COLUMN_CATEGORICAL ? "categorical" : "fixed";
 }
 
-/* Calls `each` for the columns of an axis of the first part. */
+/* Calls `each` for the columns of an axis: of one part as they are stored, of several parts those that the store has. */
 static annb_status each_column(const annb_store *store, annb_axis axis, void (*each)(void *user, const annb_column_info *), void *user,
                                annb_error *err) {
   uint32_t n = 0;
-  annb_status s = annb_part_n_columns(store, 0, axis, &n, err);
+  annb_store_info of_store;
+  annb_store_get_info(store, &of_store);
+  bool one = of_store.n_parts == 1;
+  annb_status s = one ? annb_part_n_columns(store, 0, axis, &n, err) : annb_store_n_columns(store, axis, &n, err);
   for (uint32_t i = 0; !s && i < n; i++) {
-    const annb_column *column;
+    const annb_column *column = NULL;
+    const annb_joint_column *joint = NULL;
     annb_column_info info;
-    s = annb_part_column(store, 0, axis, i, &column, err);
+    s = one ? annb_part_column(store, 0, axis, i, &column, err) : annb_store_column(store, axis, i, &joint, err);
     if (s) break;
-    annb_column_get_info(column, &info);
+    if (one) annb_column_get_info(column, &info);
+    else annb_joint_column_get_info(joint, &info);
     each(user, &info);
   }
   return s;

@@ -1,4 +1,4 @@
-/* annblock pack INPUT.h5ad -o STORE */
+/* annblock pack INPUT.h5ad... -o STORE, annblock append STORE INPUT.h5ad... */
 #include "../../store/manifest.h"
 #include "cli.h"
 #include "progress.h"
@@ -9,28 +9,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, FORCE };
+enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, JOIN, JOIN_KEY, DUPLICATES, FORCE };
 enum { MAX_THREADS = 256 };
 #define MIN_MEMORY (UINT64_C(32) << 20)
 
 typedef struct arguments {
-  const char *input, *output;
+  bool append;
+  const char **inputs;
+  size_t n_inputs;
+  const char *output;
   annb_pack_options options;
 } arguments;
 
-static const struct argp_option options[] = {
+#define COMMON_OPTIONS                                                                                                                      \
+  {.name = "threads",                                                                                                                       \
+   .key = THREADS,                                                                                                                          \
+   .arg = "N",                                                                                                                              \
+   .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},                                              \
+      {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},                         \
+      {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},       \
+      {.name = "gene-order",                                                                                                                \
+       .key = GENE_ORDER,                                                                                                                   \
+       .arg = "ORDER",                                                                                                                      \
+       .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},                                   \
+      {.name = "join-key",                                                                                                                  \
+       .key = JOIN_KEY,                                                                                                                     \
+       .arg = "COLUMN",                                                                                                                     \
+       .doc = "Match genes by this column of var, the default is their names"},                                                             \
+      {.name = "allow-duplicate-genes",                                                                                                     \
+       .key = DUPLICATES,                                                                                                                   \
+       .doc = "When genes are matched: the first of equal ones with the first, the second with the second; the default is to refuse them"}
+
+static const struct argp_option pack_options[] = {
     {.key = OUTPUT, .arg = "STORE", .doc = "The store directory to make, like cells.annblock (required)"},
-    {.name = "threads",
-     .key = THREADS,
-     .arg = "N",
-     .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},
-    {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},
-    {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},
-    {.name = "gene-order",
-     .key = GENE_ORDER,
-     .arg = "ORDER",
-     .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},
+    COMMON_OPTIONS,
+    {.name = "join",
+     .key = JOIN,
+     .arg = "HOW",
+     .doc = "Files with different genes: inner (keep those that all have) or outer (keep all, zero where a file has none)"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
+    {0},
+};
+
+static const struct argp_option append_options[] = {
+    COMMON_OPTIONS,
+    {.name = "join",
+     .key = JOIN,
+     .arg = "HOW",
+     .doc = "Files with other genes than the store: inner (keep the store's genes) or outer (add the new ones, zero in the cells before)"},
     {0},
 };
 
@@ -38,6 +64,28 @@ static annb_gene_order_choice gene_order(struct argp_state *state, const char *t
   if (!strcmp(text, "source")) return ANNB_GENE_ORDER_SOURCE;
   if (strcmp(text, "detected")) argp_error(state, "--gene-order needs 'detected' or 'source', not '%s'", text);
   return ANNB_GENE_ORDER_DETECTED;
+}
+
+static annb_gene_join join(struct argp_state *state, const char *text) {
+  if (!strcmp(text, "outer")) return ANNB_JOIN_OUTER;
+  if (strcmp(text, "inner")) argp_error(state, "--join needs 'inner' or 'outer', not '%s'", text);
+  return ANNB_JOIN_INNER;
+}
+
+static void take_argument(arguments *a, const char *arg) {
+  if (a->append && !a->output) {
+    a->output = arg;
+    return;
+  }
+  a->inputs = cli_realloc(a->inputs, (a->n_inputs + 1) * sizeof *a->inputs);
+  a->inputs[a->n_inputs++] = arg;
+}
+
+static void check_arguments(const arguments *a, struct argp_state *state) {
+  if (a->append && !a->output) argp_error(state, "the store is missing: annblock append STORE INPUT.h5ad...");
+  if (a->append && !a->n_inputs) argp_error(state, "the files to add are missing: annblock append STORE INPUT.h5ad...");
+  if (!a->n_inputs) argp_error(state, "the file to pack is missing: annblock pack INPUT.h5ad... -o STORE");
+  if (!a->output) argp_error(state, "the store to make is missing: give it with -o STORE");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -50,18 +98,25 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       a->options.segment_rows = cli_number(state, "--segment-rows", "a number of cells", arg, 1, UINT64_C(1) << 40);
       return 0;
     case GENE_ORDER: a->options.gene_order = gene_order(state, arg); return 0;
+    case JOIN: a->options.join = join(state, arg); return 0;
+    case JOIN_KEY: a->options.join_key = arg; return 0;
+    case DUPLICATES: a->options.allow_duplicate_genes = true; return 0;
     case FORCE: a->options.force = true; return 0;
-    case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->input, 1); return 0;
-    case ARGP_KEY_END:
-      if (!a->input) argp_error(state, "the file to pack is missing: annblock pack INPUT.h5ad -o STORE");
-      if (!a->output) argp_error(state, "the store to make is missing: give it with -o STORE");
-      return 0;
+    case ARGP_KEY_ARG: take_argument(a, arg); return 0;
+    case ARGP_KEY_END: check_arguments(a, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
 
-static const struct argp parser = {
-    .options = options, .parser = parse, .args_doc = "INPUT.h5ad -o STORE", .doc = "Pack an .h5ad file into a new annblock store."};
+static const struct argp pack_parser = {.options = pack_options,
+                                        .parser = parse,
+                                        .args_doc = "INPUT.h5ad... -o STORE",
+                                        .doc = "Pack .h5ad files into a new annblock store, each as a part of its own."};
+static const struct argp append_parser = {
+    .options = append_options,
+    .parser = parse,
+    .args_doc = "STORE INPUT.h5ad...",
+    .doc = "Add .h5ad files to a store as new parts, in a new generation. Nothing that exists is changed."};
 
 static void tell(const arguments *a, const annb_pack_result *result, double seconds) {
   char *cells = cli_count(result->n_obs), *genes = cli_count(result->n_vars), *nnz = cli_count(result->nnz), *time = cli_duration(seconds);
@@ -79,20 +134,36 @@ static bool is_store(const char *path) {
   return !annb_manifest_latest(path, &generation, NULL) && generation > 0;
 }
 
-int cmd_pack(int argc, char **argv) {
-  arguments a = {0};
+static int run(arguments *a, int argc, char **argv) {
   annb_pack_result result = {0};
   annb_error err = {0};
   cli_progress progress;
-  argp_parse(&parser, argc, argv, 0, NULL, &a);
+  argp_parse(a->append ? &append_parser : &pack_parser, argc, argv, 0, NULL, a);
   cli_progress_begin(&progress, false);
-  a.options.progress = cli_progress_stage;
-  a.options.user = &progress;
+  a->options.progress = cli_progress_stage;
+  a->options.note = cli_progress_note;
+  a->options.user = &progress;
   cli_catch_signals();
-  annb_status status = annb_pack(a.input, a.output, &a.options, &result, &err);
+  annb_status status = a->append ? annb_append(a->inputs, a->n_inputs, a->output, &a->options, &result, &err)
+                                 : annb_pack_many(a->inputs, a->n_inputs, a->output, &a->options, &result, &err);
   double seconds = cli_progress_end(&progress);
-  if (status == ANNB_EEXIST && !a.options.force && is_store(a.output)) return cli_fail_hint(&err, "use --force to add a generation");
+  if (status == ANNB_EEXIST && !a->options.force && !a->append && is_store(a->output))
+    return cli_fail_hint(&err, "use --force to add a generation, or annblock append to add cells");
   if (status) return cli_fail_or_signal(&err);
-  tell(&a, &result, seconds);
+  tell(a, &result, seconds);
   return CLI_OK;
+}
+
+int cmd_pack(int argc, char **argv) {
+  arguments a = {.append = false};
+  int status = run(&a, argc, argv);
+  free(a.inputs);
+  return status;
+}
+
+int cmd_append(int argc, char **argv) {
+  arguments a = {.append = true};
+  int status = run(&a, argc, argv);
+  free(a.inputs);
+  return status;
 }

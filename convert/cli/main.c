@@ -12,14 +12,16 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"pack", "annblock pack", cmd_pack},       {"info", "annblock info", cmd_info},
-    {"head", "annblock head", cmd_head},       {"verify", "annblock verify", cmd_verify},
-    {"export", "annblock export", cmd_export}, {"convert-check", "annblock convert-check", cmd_compare},
+    {"pack", "annblock pack", cmd_pack},       {"append", "annblock append", cmd_append},
+    {"info", "annblock info", cmd_info},       {"head", "annblock head", cmd_head},
+    {"verify", "annblock verify", cmd_verify}, {"export", "annblock export", cmd_export},
+    {"convert-check", "annblock convert-check", cmd_compare},
 };
 
 static const char doc[] = "Pack AnnData .h5ad files into an immutable, checksummed store for training, and get them back exactly.\v"
                           "Commands:\n"
-                          "  pack INPUT.h5ad -o STORE       pack a file into a new store\n"
+                          "  pack INPUT.h5ad... -o STORE    pack files into a new store\n"
+                          "  append STORE INPUT.h5ad...     add files to a store\n"
                           "  info STORE                     what is in a store\n"
                           "  head STORE                     the first cells\n"
                           "  verify STORE                   check every byte\n"
@@ -49,14 +51,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     state->next = state->argc;
     return 0;
   }
-  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: pack, info, head, verify, export, convert-check or help");
+  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: pack, append, info, head, verify, export, convert-check or help");
   return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp parser = {.parser = parse, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc};
 
 static int unknown(const char *name) {
-  fprintf(stderr, "annblock: there is no command '%s'; expected pack, info, head, verify, export, convert-check or help\n", name);
+  fprintf(stderr, "annblock: there is no command '%s'; expected pack, append, info, head, verify, export, convert-check or help\n", name);
   fprintf(stderr, "Try `annblock --help' for more information.\n");
   return CLI_USAGE;
 }

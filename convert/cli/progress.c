@@ -69,6 +69,13 @@ bool cli_progress_stage(void *progress, const char *stage, uint64_t done, uint64
 
 bool cli_progress_verify(void *progress, uint64_t done, uint64_t total) { return cli_progress_stage(progress, "verifying", done, total); }
 
+void cli_progress_note(void *progress, const char *note) {
+  cli_progress *p = progress;
+  if (p->dirty) fputs("\r\033[K", stderr);
+  p->dirty = false;
+  fprintf(stderr, "annblock: note: %s\n", note);
+}
+
 double cli_progress_end(cli_progress *progress) {
   if (progress->dirty) fputs("\r\033[K", stderr);
   progress->dirty = false;

@@ -35,6 +35,7 @@ typedef struct annb_source_matrix {
   bool float_pointers;
   annb_values data, indices, indptr; /* dense: data alone */
 } annb_source_matrix;
+#define ANNB_SOURCE_MATRIX_NONE {.memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE}
 
 /* Open the matrix `name` ("X") of n_obs × n_vars. ANNB_EUNSUPPORTED when it is missing or of a kind that is not packed, ANNB_EINPUT when its
  * parts do not fit together. Elements are not looked at yet. */

@@ -5,6 +5,7 @@
 
 #include <annblock/format.h>
 #include <annblock/reader.h>
+#include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
 

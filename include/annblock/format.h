@@ -37,6 +37,8 @@
 #define ANNB_MAX_NNZ (UINT64_C(1) << 48)
 #define ANNB_MAX_ROW_NNZ ((UINT64_C(1) << 31) - 1)
 #define ANNB_MAX_TABLE (UINT64_C(1) << 20)
+#define ANNB_MAX_SCHEMA 65536u /* rows */
+#define ANNB_MAX_SCHEMA_PLACES (UINT64_C(1) << 22) /* rows of the schema × parts */
 #define ANNB_MAX_MANIFEST (UINT64_C(1) << 30)
 #define ANNB_MAX_NAME 65535u
 #define ANNB_MAX_BLOCK_ROWS (UINT32_C(1) << 20)
@@ -74,6 +76,10 @@ typedef enum annb_column_kind { ANNB_COLUMN_FIXED = 1, ANNB_COLUMN_STRING = 2, A
 #define ANNB_COLUMN_ORDERED 2u
 #define ANNB_SECTION_CRITICAL 1u
 #define ANNB_INCOMPAT_GENE_ORDER (UINT64_C(1) << 0) /* incompat mask of a segment (2.2) */
+#define ANNB_INCOMPAT_GENE_MAP (UINT64_C(1) << 0)   /* incompat mask of a manifest */
+#define ANNB_INCOMPAT_CODE_MAP (UINT64_C(1) << 1)
+#define ANNB_INCOMPAT_ROW_FILTER (UINT64_C(1) << 2)
+#define ANNB_INCOMPAT_SCHEMA (UINT64_C(1) << 3)
 #define ANNB_EXPORT_SORTED (UINT64_C(1) << 0)       /* export mask of a segment */
 #define ANNB_EXPORT_ROW_ORDER (UINT64_C(1) << 0)    /* export mask of a manifest (2.2) */
 #define ANNB_EXPORT_SOURCE_ORDER (UINT64_C(1) << 1) /* likewise */

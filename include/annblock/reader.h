@@ -13,12 +13,16 @@
  *   genes stored in another order           column numbers of the source, and dense columns in its order, unless
  *                                           `gene_order` asks for the stored numbers; rows come in stored order either way
  *   stored numbers of rows from parts with
- *   different gene orders                   ANNB_EINVAL, names the row
+ *   different gene orders, or of a part
+ *   whose genes are mapped to the store's   ANNB_EINVAL, names the row
  *   a delivered dtype that cannot hold a
  *   value exactly                           ANNB_ELOSSY, names the row, unless `allow_lossy` (C conversion, clamped to range: finite
  *                                           values stay finite, NaN is 0 in integers). NaN is exact in every floating-point dtype,
  *                                           -0.0 is exact as 0; a bool is 1 when its byte is not 0
  *   a part without the matrix               no elements, or ANNB_ENOTFOUND, which names the row: as the matrix says
+ *   genes that are not the store's (inner   left out: annb_fetch_nnz counts them (its numbers are bounds then), indptr of annb_fetch_csr
+ *   join)                                   does not
+ *   genes that a part lacks (outer join)    zero: no elements
  *   nnz of one batch over 2^31 - 1          ANNB_ERANGE with int32 output
  *   categorical code -1                     missing, never a class; other codes without a category: ANNB_ECORRUPT
  *   damaged bytes                           ANNB_ECORRUPT, names file, row and check; buffers' contents are then undefined
@@ -38,6 +42,7 @@ extern "C" {
 typedef struct annb_store annb_store;
 typedef struct annb_context annb_context;
 typedef struct annb_column annb_column;
+typedef struct annb_joint_column annb_joint_column;
 
 /* ---- open ---- */
 
@@ -107,12 +112,18 @@ typedef struct annb_fetch_options {
  * Valid until close, for all threads. ANNB_ENOTFOUND when the part has no such matrix, ANNB_ECORRUPT. */
 annb_status annb_matrix_gene_order(const annb_store *store, uint32_t part, uint32_t matrix, const uint32_t **ids, annb_error *err);
 
-/* Elements of each of the rows (row_nnz, may be NULL) and of all (total): the size query of annb_fetch_csr. Reads index pages only. */
+/* The genes of a part: *map has one gene number of the store for each of the part's genes, ANNB_NONE where the store has none; NULL when
+ * they are the same. Each number of the store stands there at most once. Valid until close, for all threads. */
+annb_status annb_part_gene_map(const annb_store *store, uint32_t part, const uint32_t **map, annb_error *err);
+
+/* Elements of each of the rows (row_nnz, may be NULL) and of all (total): the size query of annb_fetch_csr. Reads index pages only. Where a
+ * part has genes that the store has not these are bounds: the records are not decoded here. */
 annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
                            uint64_t *total, annb_error *err);
 
-/* Rows (store row numbers, any order, repeats allowed) as CSR. indptr: n_rows + 1 values from 0; indices and values: room for
- * `capacity` elements each, ANNB_ECAPACITY when the total is larger. NULL options = defaults. */
+/* Rows (store row numbers, any order, repeats allowed) as CSR. indptr: n_rows + 1 values from 0, the exact numbers;
+ * indices and values: room for `capacity` elements each, ANNB_ECAPACITY when the total that annb_fetch_nnz tells is larger. NULL options =
+ * defaults. */
 annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
                            const annb_fetch_options *options, int64_t *indptr, void *indices, void *values, uint64_t capacity, annb_error *err);
 
@@ -147,6 +158,37 @@ annb_status annb_column_categories(const annb_column *column, const annb_column 
 annb_status annb_column_values(const annb_column *column, uint64_t first, uint64_t length, const void **values, const uint8_t **mask, annb_error *err);
 /* One string (not terminated). A missing one has *missing = true and length 0; `missing` may be NULL. */
 annb_status annb_column_string(const annb_column *column, uint64_t row, const char **bytes, uint64_t *length, bool *missing, annb_error *err);
+
+/* ---- columns of the whole store, over all parts (SPEC.md 5.8) ----
+ *
+ * In a store of one part these are the part's own columns. In one of several parts obs has the columns of the schema: those that a part lacks
+ * are missing in its rows, and categories are unified by name, in order of first appearance. Columns that do not fit together are in the parts
+ * only. Columns of var describe the store's genes. The first call for obs opens the columns of all parts. Handles are valid until close. */
+
+annb_status annb_store_n_columns(const annb_store *store, annb_axis axis, uint32_t *n, annb_error *err);
+/* Column i, the index first; by name, the index too (a column of its name comes first); the index: ANNB_ENOTFOUND. */
+annb_status annb_store_column(const annb_store *store, annb_axis axis, uint32_t i, const annb_joint_column **column, annb_error *err);
+annb_status annb_store_find_column(const annb_store *store, annb_axis axis, const char *name, const annb_joint_column **column,
+                                   annb_error *err);
+annb_status annb_store_index_column(const annb_store *store, annb_axis axis, const annb_joint_column **column, annb_error *err);
+
+/* `length` is n_obs or n_vars; `dtype` that of gathered values (ANNB_I32 for categoricals, 0 for strings); `has_mask`: rows may be missing,
+ * of a categorical: codes may be -1. */
+void annb_joint_column_get_info(const annb_joint_column *column, annb_column_info *info);
+/* The categories of a categorical column, in the order of the gathered codes: ANNB_EINVAL for other kinds. */
+annb_status annb_joint_column_categories(const annb_joint_column *column, const annb_column **categories, annb_error *err);
+
+/* Rows in any order, with repeats; `rows` NULL means 0 … n_rows - 1. ANNB_ERANGE names a row past the end, ANNB_EINVAL for columns of another
+ * kind. Safe from any number of threads. */
+
+/* Categorical: the category of each row, -1 = missing. */
+annb_status annb_store_column_codes(const annb_joint_column *column, const uint64_t *rows, size_t n_rows, int32_t *codes, annb_error *err);
+/* Fixed: values of the column's dtype; mask: 1 = missing, may be NULL. A missing value is the source's, or zero where a part lacks the column. */
+annb_status annb_store_column_gather(const annb_joint_column *column, const uint64_t *rows, size_t n_rows, void *values, uint8_t *mask,
+                                     annb_error *err);
+/* String: one, as annb_column_string gives it. */
+annb_status annb_store_column_string(const annb_joint_column *column, uint64_t row, const char **bytes, uint64_t *length, bool *missing,
+                                     annb_error *err);
 
 #ifdef __cplusplus
 }

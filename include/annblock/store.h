@@ -28,14 +28,16 @@ typedef struct annb_string_writer annb_string_writer;
 
 typedef enum annb_txn_mode {
   ANNB_TXN_CREATE = 0, /* a new store; ANNB_EEXIST when `path` is a store already or anything but an (empty or unfinished) store directory */
-  ANNB_TXN_REPLACE = 1 /* a new store, or the next generation of an existing one with a fresh part list */
+  ANNB_TXN_REPLACE = 1, /* a new store, or the next generation of an existing one with a fresh part list */
+  ANNB_TXN_APPEND = 2 /* the next generation of an existing store: its parts, then those of the transaction. ANNB_ENOTSTORE when there is none */
 } annb_txn_mode;
 
 /* Start a transaction on the directory `path`, which is made when missing. ANNB_EEXIST as said above, ANNB_EIO. */
 annb_status annb_txn_begin(const char *path, annb_txn_mode mode, annb_txn **out, annb_error *err);
 
 /* Publish. Needs exactly the matrices and parts added so far. Frees the transaction. ANNB_EEXIST when another writer created
- * the store meanwhile (CREATE), ANNB_EIO. `generation` (may be NULL) receives the number published. */
+ * the store meanwhile (CREATE), ANNB_EIO. APPEND adds to the generation that is the newest then; matrices of one name and shape are one; parts
+ * that need maps or a schema come from convert.h. `generation` (may be NULL) receives the number published. */
 annb_status annb_txn_commit(annb_txn *txn, uint64_t *generation, annb_error *err);
 
 /* Give up: remove what the transaction wrote. Frees the transaction; NULL is allowed. */
@@ -96,6 +98,9 @@ annb_status annb_matrix_writer_append(annb_matrix_writer *writer, uint64_t n_row
 
 /* Name the flat arrays of this transaction that hold the order of the source's elements (SPEC.md 3.6). Before close. */
 annb_status annb_matrix_writer_set_source_order(annb_matrix_writer *writer, uint32_t object, annb_error *err);
+
+/* No more rows follow: free all buffers until close. Close does the same where this was not called. */
+annb_status annb_matrix_writer_finish(annb_matrix_writer *writer, annb_error *err);
 
 /* Finish and attach to `part` as `matrix`. Frees the writer in any case. `nnz` may be NULL. */
 annb_status annb_matrix_writer_close(annb_matrix_writer *writer, uint32_t part, uint32_t matrix, uint64_t *nnz, annb_error *err);

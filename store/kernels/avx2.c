@@ -4,6 +4,7 @@
 #ifdef ANNB_HAVE_AVX2
 
 #include "bit_positions.h"
+#include "places.h"
 #include "words.h"
 #include "x86_vector.h"
 
@@ -264,6 +265,20 @@ AVX2 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entrie
   return true;
 }
 
+AVX2 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  const __m256i id = _mm256_set1_epi32(0xffff);
+  for (size_t i = 0; i < n; i += 8) {
+    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(codes + i)), 16);
+    store256(ids + i, _mm256_or_si256(load256(ids + i), high));
+  }
+  annb_place_keys(ids, n, n_words, keys);
+  for (size_t i = 0; i < n; i += 8) {
+    __m256i key = load256(keys + i), high = _mm256_srli_epi32(key, 16);
+    store256(ids + i, _mm256_and_si256(key, id));
+    _mm_storeu_si128((__m128i *)(void *)(codes + i), _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)));
+  }
+}
+
 /* ---- marks ---- */
 
 AVX2 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
@@ -289,20 +304,6 @@ AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, co
   annb_scatter_words(ids, marks, n, table, by_id);
 }
 
-AVX2 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  const __m256i zero = _mm256_setzero_si256();
-  for (size_t w = 0; w < n_words; w++, by_id += 64) {
-    uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id), zero));
-    uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(by_id + 32), zero)), first = (uint32_t)(64 * w);
-    uint64_t word = ~(low | (uint64_t)high << 32);
-    size_t in_word = annb_emit_all(word, first, by_id, values, out_ids, out_values);
-    store256(by_id, zero);
-    store256(by_id + 32, zero);
-    out_ids += in_word;
-    out_values += 4 * in_word;
-  }
-}
-
 AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   const __m256i zero = _mm256_setzero_si256();
   size_t i = 0;
@@ -318,7 +319,7 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_avx2 = {"avx2", usable, unary, ids16,  ids32,   codes16, codes32, widen,
-                                      map,    to_f32, look_up, narrow, scatter, collect, expand};
+                                      map,    to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else
 typedef int annb_no_avx2; /* a translation unit is not empty */

@@ -3,6 +3,7 @@
 
 #if defined(ANNB_HAVE_AVX512) || defined(ANNB_SIMDE)
 
+#include "places.h"
 #include "words.h"
 #include "x86_vector.h"
 
@@ -315,6 +316,22 @@ AVX512 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entr
   return true;
 }
 
+AVX512 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  const __m512i id = _mm512_set1_epi32(0xffff);
+  for (size_t i = 0; i < n; i += 16) {
+    __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(codes + i)), 16);
+    store512(ids + i, _mm512_or_si512(load512(ids + i), high));
+  }
+  annb_place_keys(ids, n, n_words, keys);
+  for (size_t i = 0; i < n; i += 16) {
+    __m512i key = load512(keys + i);
+    store512(ids + i, _mm512_and_si512(key, id));
+    __m512i high = _mm512_srli_epi32(key, 16);
+    __m256i packed = _mm256_packus_epi32(_mm512_castsi512_si256(high), _mm512_extracti64x4_epi64(high, 1));
+    _mm256_storeu_si256((__m256i *)(void *)(codes + i), _mm256_permute4x64_epi64(packed, 0xD8));
+  }
+}
+
 /* ---- marks ---- */
 
 AVX512 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
@@ -332,47 +349,6 @@ AVX512 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, 
   annb_scatter_words(ids, marks, n, table, by_id);
 }
 
-/* Most marks are below 32: their values are in two registers. */
-typedef struct small_values {
-  __m512i low, high;
-} small_values;
-
-/* 16 elements out of compressed places and marks. */
-INLINE void put_elements(__m128i places, __m128i marks, uint32_t first, const small_values *v, uint32_t *out_ids, uint8_t *out_values) {
-  store512(out_ids, _mm512_add_epi32(_mm512_cvtepu8_epi32(places), _mm512_set1_epi32((int)first)));
-  store512(out_values, _mm512_permutex2var_epi32(v->low, _mm512_cvtepu8_epi32(marks), v->high));
-}
-
-/* More than 16 elements, or large marks. */
-INLINE void put_rest(__m512i places, __m512i marks, size_t n, uint32_t first, const small_values *v, const uint32_t *values,
-                     uint32_t *out_ids, uint8_t *out_values) {
-  uint8_t place_bytes[64], mark_bytes[64];
-  store512(place_bytes, places);
-  store512(mark_bytes, marks);
-  for (size_t i = 16; i < n; i += 16)
-    put_elements(load128(place_bytes + i), load128(mark_bytes + i), first, v, out_ids + i, out_values + 4 * i);
-  for (uint64_t large = _mm512_cmpge_epu8_mask(marks, _mm512_set1_epi8(32)); large; large &= large - 1) {
-    unsigned i = (unsigned)__builtin_ctzll(large);
-    annb_put32(out_values + 4 * i, values[mark_bytes[i]]);
-  }
-}
-
-AVX512 static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  const small_values v = {load512(values), load512(values + 16)};
-  const __m512i small = _mm512_set1_epi8(31), all_places = load512(iota);
-  for (size_t w = 0; w < n_words; w++, by_id += 64) {
-    __m512i x = load512(by_id);
-    uint64_t word = _mm512_test_epi8_mask(x, x), large = _mm512_cmpgt_epu8_mask(x, small);
-    size_t n = (size_t)__builtin_popcountll(word);
-    __m512i places = compress(word, all_places), marks = compress(word, x);
-    put_elements(_mm512_castsi512_si128(places), _mm512_castsi512_si128(marks), (uint32_t)(64 * w), &v, out_ids, out_values);
-    if (n > 16 || large) put_rest(places, marks, n, (uint32_t)(64 * w), &v, values, out_ids, out_values);
-    store512(by_id, _mm512_setzero_si512());
-    out_ids += n;
-    out_values += 4 * n;
-  }
-}
-
 AVX512 static void expand(uint8_t *by_id, size_t n, float *out) {
   size_t i = 0;
   for (; i + 64 <= n; i += 64) {
@@ -386,7 +362,7 @@ AVX512 static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_avx512 = {"avx512", usable, unary, ids16,  ids32,   codes16, codes32, widen,
-                                        map,      to_f32, look_up, narrow, scatter, collect, expand};
+                                        map,      to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else
 typedef int annb_no_avx512; /* a translation unit is not empty */

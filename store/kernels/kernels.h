@@ -51,12 +51,13 @@ typedef struct annb_kernel {
   /* out[i] = entries[codes[i]], 4 bytes each, out unaligned; false when a code is not below n_entries */
   bool (*look_up)(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out);
 
+  /* Sort n distinct ids below 64 × n_words ≤ 65536, and the codes with them. keys: room for n; all three are read and written as far as the slack. */
+  void (*sort)(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys);
+
   /* Marks are bytes by delivered id, zero where the row has nothing. narrow: marks[i] = min(codes[i] + 1, 255), returns the highest code;
-   * scatter: by_id[table[ids[i]]] = marks[i]; collect: the ids that have marks, ascending, and values[mark] (4 bytes each, unaligned), for n_words × 64
-   * marks, 64-byte aligned and one more readable, which become zero; expand: marks as float32, which become zero. */
+   * scatter: by_id[table[ids[i]]] = marks[i]; expand: marks as float32, which become zero. */
   uint32_t (*narrow)(const uint16_t *codes, size_t n, uint8_t *marks);
   void (*scatter)(const uint16_t *ids, const uint8_t *marks, size_t n, const uint16_t *table, uint8_t *by_id);
-  void (*collect)(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values);
   void (*expand)(uint8_t *by_id, size_t n, float *out);
 } annb_kernel;
 

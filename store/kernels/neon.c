@@ -4,6 +4,7 @@
 #ifdef ANNB_HAVE_NEON
 
 #include "bit_positions.h"
+#include "places.h"
 #include "words.h"
 
 #include <arm_neon.h>
@@ -263,6 +264,16 @@ static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, ui
   return true;
 }
 
+static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  for (size_t i = 0; i < n; i += 4) vst1q_u32(ids + i, vorrq_u32(vld1q_u32(ids + i), vshll_n_u16(vld1_u16(codes + i), 16)));
+  annb_place_keys(ids, n, n_words, keys);
+  for (size_t i = 0; i < n; i += 4) {
+    uint32x4_t key = vld1q_u32(keys + i);
+    vst1q_u32(ids + i, vandq_u32(key, vdupq_n_u32(0xffff)));
+    vst1_u16(codes + i, vshrn_n_u32(key, 16));
+  }
+}
+
 /* ---- marks ---- */
 
 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
@@ -284,24 +295,6 @@ static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const u
   annb_scatter_words(ids, marks, n, table, by_id);
 }
 
-/* Which of 16 marks are set, as a bit of their place in 8. */
-ANNB_INLINE uint8x16_t set_bits(const uint8_t *marks) {
-  uint8x16_t x = vld1q_u8(marks);
-  return vandq_u8(vtstq_u8(x, x), vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201))));
-}
-
-static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  for (size_t w = 0; w < n_words; w++, by_id += 64) {
-    uint8x16_t low = vpaddq_u8(set_bits(by_id), set_bits(by_id + 16)), high = vpaddq_u8(set_bits(by_id + 32), set_bits(by_id + 48));
-    uint8x16_t sums = vpaddq_u8(low, high);
-    uint64_t word = vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sums, sums)), 0);
-    size_t n = annb_emit_all(word, (uint32_t)(64 * w), by_id, values, out_ids, out_values);
-    for (unsigned i = 0; i < 64; i += 16) vst1q_u8(by_id + i, vdupq_n_u8(0));
-    out_ids += n;
-    out_values += 4 * n;
-  }
-}
-
 static void expand(uint8_t *by_id, size_t n, float *out) {
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -317,7 +310,7 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_neon = {"neon", usable, unary, ids16,  ids32,   codes16, codes32, widen,
-                                      map,    to_f32, look_up, narrow, scatter, collect, expand};
+                                      map,    to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else
 typedef int annb_no_neon; /* a translation unit is not empty */

@@ -2,6 +2,7 @@
 #include "kernels.h"
 
 #include "bit_positions.h"
+#include "places.h"
 
 #include <string.h>
 
@@ -150,6 +151,15 @@ static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, ui
   return true;
 }
 
+static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  for (size_t i = 0; i < n; i++) ids[i] |= (uint32_t)codes[i] << 16;
+  annb_place_keys(ids, n, n_words, keys);
+  for (size_t i = 0; i < n; i++) {
+    ids[i] = keys[i] & 0xffff;
+    codes[i] = (uint16_t)(keys[i] >> 16);
+  }
+}
+
 static uint32_t narrow(const uint16_t *codes, size_t n, uint8_t *marks) {
   uint32_t highest = 0;
   for (size_t i = 0; i < n; i++) {
@@ -163,24 +173,10 @@ static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, const u
   for (size_t i = 0; i < n; i++) by_id[table[ids[i]]] = marks[i];
 }
 
-static void collect(uint8_t *by_id, size_t n_words, const uint32_t values[256], uint32_t *out_ids, uint8_t *out_values) {
-  const uint64_t top = each << 7, zero = 0;
-  for (size_t i = 0; i < 64 * n_words; i += 8) {
-    uint64_t eight = load64(by_id + i, 8);
-    uint64_t set = (((eight & ~top) + ~top) | eight) & top; /* the top bit of each byte that is not zero */
-    for (; set; set &= set - 1, out_values += 4) {
-      size_t id = i + (unsigned)__builtin_ctzll(set) / 8;
-      *out_ids++ = (uint32_t)id;
-      memcpy(out_values, &values[by_id[id]], 4);
-    }
-    memcpy(by_id + i, &zero, 8);
-  }
-}
-
 static void expand(uint8_t *by_id, size_t n, float *out) {
   for (size_t i = 0; i < n; i++) out[i] = (float)by_id[i];
   memset(by_id, 0, n);
 }
 
 const annb_kernel annb_kernel_scalar = {"scalar", usable, unary, ids16,  ids32,   codes16, codes32, widen,
-                                        map,      to_f32, look_up, narrow, scatter, collect, expand};
+                                        map,      to_f32, look_up, sort, narrow, scatter, expand};

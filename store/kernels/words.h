@@ -58,27 +58,4 @@ ANNB_INLINE void annb_scatter_words(const uint16_t *ids, const uint8_t *marks, s
   for (; i < n; i++) by_id[table[ids[i]]] = marks[i];
 }
 
-/* For `collect`: the lowest set bit of a word as an element; without one, something that the next element overwrites. */
-ANNB_INLINE uint64_t annb_emit(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_id, uint8_t *out_value) {
-  uint32_t place = (uint32_t)__builtin_ctzll(word | UINT64_C(1) << 63); /* without a branch: an empty word gives the last place */
-  annb_put32(out_id, first + place);
-  annb_put32(out_value, values[marks[place]]);
-  return word & (word - 1);
-}
-
-/* All set bits of the word, six at a time, since a wrong guess of a branch takes longer than two elements too many; returns their number. */
-ANNB_INLINE size_t annb_emit_all(uint64_t word, uint32_t first, const uint8_t *marks, const uint32_t *values, uint32_t *out_ids, uint8_t *out_values) {
-  size_t n = (size_t)__builtin_popcountll(word), i = 0;
-  do {
-    word = annb_emit(word, first, marks, values, out_ids + i, out_values + 4 * i);
-    word = annb_emit(word, first, marks, values, out_ids + i + 1, out_values + 4 * i + 4);
-    word = annb_emit(word, first, marks, values, out_ids + i + 2, out_values + 4 * i + 8);
-    word = annb_emit(word, first, marks, values, out_ids + i + 3, out_values + 4 * i + 12);
-    word = annb_emit(word, first, marks, values, out_ids + i + 4, out_values + 4 * i + 16);
-    word = annb_emit(word, first, marks, values, out_ids + i + 5, out_values + 4 * i + 20);
-    i += 6;
-  } while (i < n);
-  return n;
-}
-
 #endif

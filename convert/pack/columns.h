@@ -2,7 +2,7 @@
 #ifndef ANNB_CONVERT_COLUMNS_H
 #define ANNB_CONVERT_COLUMNS_H
 
-#include "source/source.h"
+#include "../source/source.h"
 
 #include <annblock/convert.h>
 

@@ -1,6 +1,6 @@
 #include "column.h"
 
-#include "../store/error.h"
+#include "../../store/error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "columns.h"
 
-#include "../store/error.h"
+#include "../../store/error.h"
 #include "column.h"
-#include "source/names.h"
+#include "../source/names.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef ANNB_CONVERT_COLUMN_H
 #define ANNB_CONVERT_COLUMN_H
 
-#include "source/values.h"
+#include "../source/values.h"
 
 #include <annblock/store.h>
 

@@ -1,0 +1,234 @@
+/* A run of packing: options, paths, the transaction. */
+#include "../join/join.h"
+#include "part.h"
+
+#include "../../store/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define LEAST_MEMORY (UINT64_C(32) << 20)
+
+typedef struct pack {
+  const char *const *inputs;
+  size_t n_inputs;
+  const char *output;
+  bool append;
+  annb_pack_options options;
+  struct stat *seen;  /* per input: when its columns were read */
+  uint32_t *columns;  /* per input: object, or ANNB_NONE */
+  annb_join join;
+  annb_txn *txn;
+  annb_pack_result result;
+} pack;
+
+static annb_status read_options(pack *p, const annb_pack_options *options, annb_error *err) {
+  if (options) p->options = *options;
+  if (!p->options.memory) p->options.memory = DEFAULT_MEMORY;
+  if (p->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs at least 32 MiB of memory");
+  if (!p->options.n_threads) {
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    p->options.n_threads = n > 0 ? (uint32_t)n : 1;
+  }
+  return ANNB_OK;
+}
+
+/* The output, and every directory that its path names, must be another file than the input. */
+static annb_status check_path(const pack *p, const char *name, annb_error *err) {
+  struct stat input;
+  if (!name || !*name) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input");
+  if (stat(name, &input)) return annb_fail_errno(err, name, "open");
+  char *path = strdup(p->output);
+  if (!path) return annb_fail_memory(err);
+  annb_status s = ANNB_OK;
+  for (char *end = path + strlen(path); end && *path && !s; end = strrchr(path, '/')) {
+    struct stat st;
+    *end = 0;
+    if (*path && stat(path, &st) == 0 && st.st_dev == input.st_dev && st.st_ino == input.st_ino)
+      s = annb_fail(err, ANNB_EINVAL, p->output, "is the input file or lies inside it: choose another place for the store");
+  }
+  free(path);
+  return s;
+}
+
+static annb_status report(const pack *p, const char *stage, annb_error *err) {
+  if (!p->options.progress || p->options.progress(p->options.user, stage, 0, 0)) return ANNB_OK;
+  return annb_fail(err, ANNB_ECANCELED, p->inputs[0], "packing was cancelled");
+}
+
+/* A file that cannot be packed leaves no trace, not even a directory. */
+static annb_status check_input(const pack *p, annb_error *err) {
+  annb_pack_part part;
+  annb_status s = annb_pack_part_open(&part, p->inputs[0], &p->options, err);
+  annb_pack_part_close(&part);
+  return s;
+}
+
+/* ---- several files: what is refused is refused before anything large is written ---- */
+
+static annb_status read_columns(pack *p, size_t i, annb_manifest *draft, annb_error *err) {
+  annb_pack_part part;
+  uint32_t row;
+  annb_status s = annb_pack_part_open(&part, p->inputs[i], &p->options, err);
+  if (!s) s = annb_pack_part_write_columns(&part, p->txn, err);
+  annb_fmt_part look = {.n_rows = part.spec.n_rows, .n_vars = part.spec.n_vars, .columns = part.spec.columns, .sidecar = ANNB_NONE,
+                        .restore = ANNB_NONE, .gene_map = ANNB_NONE, .code_map = ANNB_NONE, .row_order = ANNB_NONE, .row_filter = ANNB_NONE};
+  if (!s) s = annb_txn_add_to(p->txn, part.spec.columns, draft, &look.columns, err);
+  if (!s) s = annb_manifest_add_part(draft, &look, &row, err);
+  p->columns[i] = part.spec.columns;
+  p->seen[i] = part.before;
+  annb_pack_part_close(&part);
+  return s;
+}
+
+static annb_status look_at_genes(pack *p, uint32_t first_new, annb_manifest *draft, annb_error *err) {
+  annb_join_files files;
+  annb_join look = p->join;
+  look.note = NULL;
+  look.first_label = first_new;
+  annb_status s = annb_join_open(p->txn, draft, &files, err);
+  if (s) return s;
+  s = annb_join_genes(&look, NULL, &files, first_new, draft, err);
+  annb_join_close(&files);
+  return s;
+}
+
+static annb_status look_at_all(pack *p, annb_error *err) {
+  annb_manifest base, draft;
+  annb_manifest_init(&base);
+  annb_manifest_init(&draft);
+  annb_status s = p->append ? annb_txn_base(p->txn, &base, err) : ANNB_OK;
+  draft.store = base.store;
+  if (!s) s = annb_manifest_append(&draft, &base, err);
+  for (size_t i = 0; !s && i < p->n_inputs; i++) s = read_columns(p, i, &draft, err);
+  if (!s) s = look_at_genes(p, base.n_parts, &draft, err);
+  annb_manifest_free(&base);
+  annb_manifest_free(&draft);
+  return s;
+}
+
+/* ---- parts ---- */
+
+/* The row of the transaction's matrix table, which parts share. */
+static annb_status add_matrix(pack *p, const annb_pack_matrix *m, uint32_t *row, annb_error *err) {
+  const annb_manifest *own = annb_txn_manifest(p->txn);
+  const annb_matrix_spec spec = {m->name, m->from.n_cols, m->axes, m->from.dtype, ANNB_ABSENT_NEVER};
+  for (uint32_t i = 0; i < own->n_matrices; i++) {
+    const annb_fmt_matrix *there = &own->matrices[i];
+    if (there->name_length != strlen(m->name) || memcmp(own->names + there->name_offset, m->name, there->name_length)) continue;
+    *row = i;
+    if (there->axes == m->axes && (m->axes == ANNB_OBS_VAR || there->n_cols == m->from.n_cols)) return ANNB_OK;
+    return annb_fail(err, ANNB_EINPUT, m->from.file, "%s has %llu columns here and %llu in the files before: it cannot be one matrix", m->name,
+                     (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
+  }
+  return annb_txn_add_matrix(p->txn, &spec, row, err);
+}
+
+static annb_status add_part(pack *p, annb_pack_part *part, annb_error *err) {
+  uint32_t row, *rows = calloc(part->n_matrices + 1, sizeof *rows);
+  uint64_t nnz = 0;
+  annb_status s = rows ? ANNB_OK : annb_fail_memory(err);
+  for (size_t i = 0; i < part->n_matrices && !s; i++) s = add_matrix(p, &part->matrices[i], &rows[i], err);
+  if (!s) s = annb_txn_add_part(p->txn, &part->spec, &row, err);
+  if (!s) s = annb_pack_part_attach(part, row, rows, &nnz, err);
+  free(rows);
+  p->result.nnz += nnz;
+  p->result.n_obs += part->spec.n_rows;
+  p->result.n_vars = part->spec.n_vars;
+  return s;
+}
+
+static annb_status pack_part(pack *p, size_t i, annb_error *err) {
+  annb_pack_part part;
+  annb_status s = annb_pack_part_open(&part, p->inputs[i], &p->options, err);
+  if (p->columns[i] != ANNB_NONE) {
+    part.spec.columns = p->columns[i];
+    part.before = p->seen[i];
+    if (!s) s = annb_pack_part_unchanged(&part, err);
+  }
+  if (!s) s = annb_pack_part_write(&part, p->txn, err);
+  if (!s) s = add_part(p, &part, err);
+  if (!s) s = annb_pack_part_unchanged(&part, err);
+  annb_pack_part_close(&part);
+  return s;
+}
+
+/* ---- all of it ---- */
+
+/* The join, and what it made of the numbers that are told. */
+static annb_status build(void *user, annb_txn *txn, const annb_manifest *base, annb_manifest *draft, annb_error *err) {
+  pack *p = user;
+  annb_join_files files;
+  uint64_t n = 0;
+  char example[128] = "";
+  annb_status s = annb_join_build(&p->join, txn, base, draft, err);
+  if (!s) s = annb_join_open(txn, draft, &files, err);
+  if (s) return s;
+  s = annb_join_duplicates(&files, p->options.memory / 2, &n, example, err);
+  annb_join_close(&files);
+  if (!s && n)
+    annb_join_note(&p->join, "%llu names of cells occur more than once ('%s' is one): they are kept as they are", (unsigned long long)n, example);
+  p->result.n_vars = draft->store.n_vars;
+  p->result.n_parts = draft->n_parts;
+  return s;
+}
+
+static annb_status publish(pack *p, annb_error *err) {
+  annb_status s = report(p, "committing", err);
+  if (s) return s;
+  annb_txn *txn = p->txn;
+  p->txn = NULL;
+  return annb_txn_commit(txn, &p->result.generation, err);
+}
+
+static annb_status run(pack *p, annb_error *err) {
+  annb_status s = ANNB_OK;
+  bool several = p->append || p->n_inputs > 1;
+  annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
+  p->join = (annb_join){p->options.join, p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
+                        (uint32_t)p->n_inputs};
+  p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
+  p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
+  if (!p->columns || !p->seen) return annb_fail_memory(err);
+  for (size_t i = 0; i < p->n_inputs; i++) p->columns[i] = ANNB_NONE;
+  for (size_t i = 0; i < p->n_inputs && !s; i++) s = check_path(p, p->inputs[i], err);
+  if (!s && p->n_inputs == 1 && !p->append) s = check_input(p, err);
+  if (!s) s = annb_txn_begin(p->output, mode, &p->txn, err);
+  if (!s && several) s = look_at_all(p, err);
+  if (!s && several) annb_txn_set_build(p->txn, build, p);
+  for (size_t i = 0; i < p->n_inputs && !s; i++) s = pack_part(p, i, err);
+  return s ? s : publish(p, err);
+}
+
+static annb_status pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
+                              annb_pack_result *result, annb_error *err) {
+  if (!inputs || !n || !output || !*output)
+    return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
+  if (n > ANNB_MAX_TABLE) return annb_fail(err, ANNB_EINVAL, NULL, "a store has room for %llu files", (unsigned long long)ANNB_MAX_TABLE);
+  pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .result = {.n_parts = 1}};
+  annb_h5_quiet quiet = annb_h5_quiet_begin();
+  annb_status s = read_options(&p, options, err);
+  if (!s) s = run(&p, err);
+  annb_txn_abort(p.txn);
+  annb_h5_quiet_end(quiet);
+  free(p.columns);
+  free(p.seen);
+  if (result) *result = p.result;
+  return s;
+}
+
+annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err) {
+  return pack_files(&input, 1, output, false, options, result, err);
+}
+
+annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
+                           annb_pack_result *result, annb_error *err) {
+  return pack_files(inputs, n_inputs, output, false, options, result, err);
+}
+
+annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
+                        annb_pack_result *result, annb_error *err) {
+  return pack_files(inputs, n_inputs, output, true, options, result, err);
+}

@@ -1,0 +1,85 @@
+#include "part.h"
+
+#include "columns.h"
+
+#include "../../store/error.h"
+
+#include <stdlib.h>
+
+/* ---- open ---- */
+
+static annb_status open_matrices(annb_pack_part *p, annb_error *err) {
+  p->matrices = calloc(1, sizeof *p->matrices);
+  if (!p->matrices) return annb_fail_memory(err);
+  p->n_matrices = 1;
+  return annb_pack_matrix_open(&p->matrices[0], &p->source, "X", err);
+}
+
+annb_status annb_pack_part_open(annb_pack_part *part, const char *input, const annb_pack_options *options, annb_error *err) {
+  *part = (annb_pack_part){.input = input, .options = options};
+  if (stat(input, &part->before)) return annb_fail_errno(err, input, "open");
+  annb_status s = annb_source_open(&part->source, input, options->memory, err);
+  if (s) return s;
+  part->spec = (annb_part_spec){part->source.obs.length, part->source.var.length, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  return open_matrices(part, err);
+}
+
+void annb_pack_part_close(annb_pack_part *part) {
+  for (size_t i = 0; i < part->n_matrices; i++) annb_pack_matrix_close(&part->matrices[i]);
+  free(part->matrices);
+  if (part->source.path) annb_source_close(&part->source);
+  *part = (annb_pack_part){.input = NULL};
+}
+
+annb_status annb_pack_part_unchanged(const annb_pack_part *part, annb_error *err) {
+  struct stat now;
+  const struct stat *before = &part->before;
+  if (stat(part->input, &now)) return annb_fail_errno(err, part->input, "examine");
+  if (now.st_dev == before->st_dev && now.st_ino == before->st_ino && now.st_size == before->st_size &&
+      now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+    return ANNB_OK;
+  return annb_fail(err, ANNB_EINPUT, part->input, "changed while it was read: pack it again when its writer is done");
+}
+
+/* ---- write ---- */
+
+annb_status annb_pack_part_write_columns(annb_pack_part *part, annb_txn *txn, annb_error *err) {
+  return annb_columns_write(&part->source, txn, part->options->progress, part->options->user, &part->spec.columns, err);
+}
+
+annb_status annb_pack_part_write_sidecar(annb_pack_part *part, annb_txn *txn, const annb_packed *packed, size_t n_packed, annb_error *err) {
+  const annb_going going = {part->options->progress, part->options->user, "writing the sidecar", part->input, "packing"};
+  const char *sidecar, *restore;
+  annb_status s = annb_going_on(&going, err);
+  if (!s) s = annb_txn_temp_path(txn, &sidecar, err);
+  if (!s) s = annb_txn_temp_path(txn, &restore, err);
+  if (!s) s = annb_sidecar_write(part->source.file, part->input, packed, n_packed, sidecar, restore, &going, err);
+  if (!s) s = annb_txn_add_file(txn, sidecar, ANNB_OBJECT_SIDECAR, &part->spec.sidecar, err);
+  return s ? s : annb_txn_add_file(txn, restore, ANNB_OBJECT_RESTORE, &part->spec.restore, err);
+}
+
+static annb_status write_rest(annb_pack_part *part, annb_txn *txn, annb_error *err) {
+  annb_packed *packed = calloc(part->n_matrices + 1, sizeof *packed);
+  if (!packed) return annb_fail_memory(err);
+  for (size_t i = 0; i < part->n_matrices; i++) {
+    const annb_pack_matrix *m = &part->matrices[i];
+    packed[i] = (annb_packed){m->from.path, m->from.nnz, m->keep_indices, m->from.float_pointers};
+  }
+  annb_status s = annb_pack_part_write_sidecar(part, txn, packed, part->n_matrices, err);
+  free(packed);
+  return s;
+}
+
+annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err) {
+  annb_status s = part->spec.columns == ANNB_NONE ? annb_pack_part_write_columns(part, txn, err) : ANNB_OK;
+  for (size_t i = 0; i < part->n_matrices && !s; i++)
+    s = annb_pack_matrix_write(&part->matrices[i], txn, part->spec.columns, part->options, err);
+  return s ? s : write_rest(part, txn, err);
+}
+
+annb_status annb_pack_part_attach(annb_pack_part *part, uint32_t row, const uint32_t *matrix_rows, uint64_t *nnz, annb_error *err) {
+  annb_status s = ANNB_OK;
+  for (size_t i = 0; i < part->n_matrices && !s; i++)
+    s = annb_pack_matrix_attach(&part->matrices[i], row, matrix_rows[i], nnz, err);
+  return s;
+}

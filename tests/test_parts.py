@@ -1,0 +1,303 @@
+"""Several files in one store: joined genes and columns against anndata.concat, appending, races and full disks."""
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import support
+from support import fetch_csr, fetch_dense, ok, run, tree
+
+ad = pytest.importorskip("anndata")
+warnings.simplefilter("ignore")
+
+
+def cells(seed, n, genes, categories, dtype="f4", form=sp.csr_matrix, ordered=False, **columns):
+    """n cells whose values are whole numbers; some cells have no label."""
+    rng = np.random.default_rng(seed)
+    x = rng.poisson(0.5, (n, len(genes))).astype(dtype)
+    codes = rng.integers(-1, len(categories), n)
+    obs = pd.DataFrame(
+        {
+            "label": pd.Categorical.from_codes(codes, categories, ordered=ordered),
+            "score": rng.random(n).astype("f4"),
+            "note": [f"c{i % 5}" for i in range(n)],
+            **{k: v(n) for k, v in columns.items()},
+        },
+        index=[f"s{seed}_{i}" for i in range(n)],
+    )
+    var = pd.DataFrame({"id": [f"id_{g}" for g in genes]}, index=list(genes))
+    return ad.AnnData(form(x) if form else x, obs=obs, var=var)
+
+
+GENES_A = [f"g{i}" for i in range(60)]
+GENES_B = [f"g{i}" for i in range(80, 20, -1)] + ["extra"]
+
+
+@pytest.fixture
+def two(tmp_path):
+    a = cells(1, 70, GENES_A, ["B", "T", "NK"], batch=lambda n: np.arange(n, dtype="i2"), only_a=lambda n: np.arange(n, dtype="i8"))
+    b = cells(2, 50, GENES_B, ["T", "mono", "B"], dtype="i4", form=sp.csc_matrix, batch=lambda n: np.arange(n, dtype="u4"))
+    a.write_h5ad(tmp_path / "a.h5ad")
+    b.write_h5ad(tmp_path / "b.h5ad")
+    return a, b
+
+
+def names(store, axis):
+    return [v.decode() for column in [c for (a, _), c in support.columns(store, "joint").items() if a == axis and c.is_index] for v in column.values]
+
+
+def check_x(store, expected):
+    """All rows in a shuffled order, sparse and dense, against a matrix over the store's genes."""
+    rows = np.random.default_rng(0).permutation(expected.shape[0])
+    x = np.asarray(expected.todense() if sp.issparse(expected) else expected)[rows]
+    assert np.array_equal(fetch_dense(store, "X", rows), x)
+    indptr, indices, values = fetch_csr(store, "X", rows)
+    assert np.array_equal(sp.csr_matrix((values, indices, indptr), x.shape).todense(), x)
+    assert np.array_equal(np.diff(indptr), (x != 0).sum(1))
+
+
+def check_obs(store, expected):
+    """Columns that anndata.concat has too: values by name, and categories in order of first appearance."""
+    found = support.columns(store, "joint")
+    assert names(store, "obs") == list(expected.index)
+    for name in expected:
+        column, want = found["obs", name], expected[name]
+        if column.kind == "categorical":
+            assert [v and v.decode() for v in column.values] == [None if pd.isna(v) else str(v) for v in want], name
+        elif column.kind == "string":
+            assert [v and v.decode() for v in column.values] == [None if pd.isna(v) else v for v in want], name
+        else:
+            dtype = support.DTYPE_NAMES[column.dtype]
+            got = [None if v is None else np.frombuffer(v, dtype)[0] for v in column.values]
+            assert [float(v) if v is not None else None for v in got] == [None if pd.isna(v) else float(v) for v in want], name
+    return found
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_joined(two, tmp_path, join):
+    result = ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s", "--join", join)
+    reference = ad.concat(two, join=join, fill_value=0)
+    genes = names(tmp_path / "s", "var")
+    assert sorted(genes) == sorted(reference.var_names)
+    in_order = [g for g in GENES_A if g in GENES_B] if join == "inner" else GENES_A + [g for g in GENES_B if g not in GENES_A]
+    assert genes == in_order
+    check_x(tmp_path / "s", reference[:, genes].X)
+    found = check_obs(tmp_path / "s", ad.concat(two, join="outer", fill_value=0).obs)
+    assert found["obs", "label"].categories == [b"B", b"T", b"NK", b"mono"]
+    assert found["obs", "batch"].dtype == "i64" and found["obs", "only_a"].values[-1] is None
+    assert "are not among the store's" in result.err if join == "inner" else "has no values for" in result.err
+    assert "readers deliver f64" in result.err
+    ok("verify", tmp_path / "s")
+    report = support.info(tmp_path / "s")
+    assert report["n_obs"] == 120 and report["parts"] == 2 and report["n_vars"] == len(genes)
+    ok("head", tmp_path / "s", "-n", 120)
+
+
+def test_same_genes_need_no_join(two, tmp_path):
+    a = two[0]
+    c = cells(3, 30, GENES_A, ["x"])
+    c.write_h5ad(tmp_path / "c.h5ad")
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "c.h5ad", "-o", tmp_path / "s")
+    both = ad.concat([a, c], join="outer")
+    check_x(tmp_path / "s", both.X)
+    check_obs(tmp_path / "s", both.obs)
+    ok("verify", tmp_path / "s")
+
+
+def test_other_genes_are_refused(two, tmp_path):
+    for more in [(), ("--join-key", "id")]:
+        message = support.refused(run("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s", *more), "b.h5ad")
+        assert "61 and 60, of which 39 have the same name" in message and "--join inner" in message and "--join outer" in message
+        assert not (tmp_path / "s").exists()
+    two[0][:, ::-1].copy().write_h5ad(tmp_path / "r.h5ad")
+    assert "in another order" in support.refused(run("pack", tmp_path / "a.h5ad", tmp_path / "r.h5ad", "-o", tmp_path / "s"), "r.h5ad")
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "r.h5ad", "-o", tmp_path / "s", "--join", "inner")
+    check_x(tmp_path / "s", sp.vstack([two[0].X, two[0].X]))
+
+
+def test_join_key(two, tmp_path):
+    a, b = two
+    b.var_names = [f"name{i}" for i in range(b.n_vars)]
+    b.write_h5ad(tmp_path / "b.h5ad")
+    assert "no gene is in all" in support.refused(run("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s", "--join", "inner"), "")
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s", "--join", "outer", "--join-key", "id")
+    found = support.columns(tmp_path / "s", "joint")
+    ids = [v.decode() for v in found["var", "id"].values]
+    assert names(tmp_path / "s", "var")[:60] == GENES_A and len(ids) == 82
+    a.var_names, b.var_names = a.var["id"], b.var["id"]
+    check_x(tmp_path / "s", ad.concat([a, b], join="outer", fill_value=0)[:, ids].X)
+    ok("verify", tmp_path / "s")
+    assert "has no column 'nothing' in var" in support.refused(
+        run("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "t", "--join", "outer", "--join-key", "nothing"), "a.h5ad")
+
+
+def test_duplicates(two, tmp_path):
+    a, b = two
+    genes = list(b.var_names)
+    genes[3] = genes[5] = "g7"
+    b.var_names = genes
+    b.obs_names = ["s1_0", "s1_1"] + list(b.obs_names[2:])
+    b.write_h5ad(tmp_path / "b.h5ad")
+    command = ["pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s", "--join", "outer"]
+    assert "'g7' occurs more than once" in support.refused(run(*command), "b.h5ad")
+    result = ok(*command, "--allow-duplicate-genes")
+    assert "2 names of cells occur more than once" in result.err
+    joined = names(tmp_path / "s", "var")
+    assert joined.count("g7") == 2
+    rows = np.arange(70, 120)
+    x = fetch_dense(tmp_path / "s", "X", rows)
+    assert np.array_equal(x[:, 7], np.asarray(b.X[:, 3].todense()).ravel())  # the first g7 with the first
+    assert np.array_equal(x[:, [i for i, g in enumerate(joined) if g == "g7"][1]], np.asarray(b.X[:, 5].todense()).ravel())
+    ok("verify", tmp_path / "s")
+
+
+def test_clashes_are_reported(tmp_path):
+    a = cells(1, 20, GENES_A, ["low", "mid", "high"], ordered=True, kind=lambda n: ["x"] * n, when=lambda n: np.arange(n, dtype="i8"))
+    b = cells(2, 20, GENES_A, ["high", "low"], ordered=True, kind=lambda n: np.arange(n), when=lambda n: np.arange(n, dtype="f4"))
+    for name, file in [("a", a), ("b", b)]:
+        file.write_h5ad(tmp_path / f"{name}.h5ad")
+    result = ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s")
+    found = support.columns(tmp_path / "s", "joint")
+    assert ("obs", "kind") not in found and ("obs", "when") not in found
+    assert "'kind' has strings and numbers" in result.err.replace("categories", "strings") and "'when' has values of i64 and f32" in result.err
+    assert "orders that contradict each other" in result.err
+    assert not found["obs", "label"].ordered and found["obs", "label"].categories == [b"low", b"mid", b"high"]
+    assert [v and v.decode() for v in found["obs", "label"].values] == [None if pd.isna(v) else v for v in list(a.obs["label"]) + list(b.obs["label"])]
+
+
+def generations(store):
+    return sorted(int(p.stem) for p in (store / "manifests").iterdir())
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_append(two, tmp_path, join):
+    a, b = two
+    c = cells(3, 30, GENES_A, ["new", "B"])
+    c.write_h5ad(tmp_path / "c.h5ad")
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", "-o", store)
+    before = tree(store)
+    ok("append", store, tmp_path / "c.h5ad")
+    middle = tree(store)
+    assert all(middle[k] == v for k, v in before.items())
+    assert "--join inner" in support.refused(run("append", store, tmp_path / "b.h5ad"), "b.h5ad")
+    assert tree(store) == middle
+    ok("append", store, tmp_path / "b.h5ad", "--join", join)
+    after = tree(store)
+    assert all(after[k] == v for k, v in middle.items()) and generations(store) == [1, 2, 3]
+    everything = ad.concat([a, c, b], join="outer", fill_value=0)
+    genes = GENES_A if join == "inner" else GENES_A + [g for g in GENES_B if g not in GENES_A]
+    assert names(store, "var") == genes
+    check_x(store, everything[:, genes].X)
+    found = check_obs(store, everything.obs)
+    assert found["obs", "label"].categories == [b"B", b"T", b"NK", b"new", b"mono"]
+    ok("verify", store)
+    ok("export", store, "-o", tmp_path / "old.h5ad", "--generation", 1)
+    ok("convert-check", tmp_path / "a.h5ad", tmp_path / "old.h5ad")
+
+
+def test_append_brings_dropped_genes_back(two, tmp_path):
+    """Genes that an inner join left out of the store are there again once an outer append adds them."""
+    a, b = two
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", store, "--join", "inner")
+    c = cells(3, 10, GENES_A[:5] + ["extra", "brand_new"], ["B"])
+    c.write_h5ad(tmp_path / "c.h5ad")
+    ok("append", store, tmp_path / "c.h5ad", "--join", "outer")
+    genes = names(store, "var")
+    assert genes == [g for g in GENES_A if g in GENES_B] + GENES_A[:5] + ["extra", "brand_new"]
+    check_x(store, ad.concat([a, b, c], join="outer", fill_value=0)[:, genes].X)
+    ok("verify", store)
+
+
+def test_append_needs_a_store(two, tmp_path):
+    support.refused(run("append", tmp_path / "none", tmp_path / "a.h5ad"), "none")
+    assert not (tmp_path / "none").exists()
+    assert run("append", tmp_path / "none").code == 2
+
+
+def test_one_bad_input_of_several(two, tmp_path):
+    store = tmp_path / "s"
+    (tmp_path / "bad.h5ad").write_bytes((tmp_path / "b.h5ad").read_bytes()[:3000])
+    support.refused(run("pack", tmp_path / "a.h5ad", tmp_path / "bad.h5ad", "-o", store), "bad.h5ad")
+    support.refused(run("pack", tmp_path / "a.h5ad", tmp_path / "missing.h5ad", "-o", store), "missing.h5ad")
+    assert not store.exists()
+    ok("pack", tmp_path / "a.h5ad", "-o", store)
+    before = tree(store)
+    support.refused(run("append", store, tmp_path / "a.h5ad", tmp_path / "bad.h5ad"), "bad.h5ad")
+    assert tree(store) == before
+
+
+def test_the_same_file_twice(two, tmp_path):
+    result = ok("pack", tmp_path / "a.h5ad", tmp_path / "a.h5ad", "-o", tmp_path / "s")
+    assert "70 names of cells occur more than once" in result.err
+    check_x(tmp_path / "s", sp.vstack([two[0].X, two[0].X]))
+    ok("verify", tmp_path / "s")
+
+
+def test_concurrent_appends(two, tmp_path):
+    """Whoever is last adds to what the others made: all parts are in."""
+    store, n = tmp_path / "s", 6
+    ok("pack", tmp_path / "a.h5ad", "-o", store)
+    for i in range(n):
+        cells(10 + i, 20 + i, GENES_A, [f"k{i}", "B"]).write_h5ad(tmp_path / f"c{i}.h5ad")
+    running = [subprocess.Popen([support.CLI, "append", store, tmp_path / f"c{i}.h5ad"], stderr=subprocess.PIPE) for i in range(n)]
+    for p in running:
+        _, err = p.communicate(timeout=60)
+        assert p.returncode == 0, err.decode()
+    assert generations(store) == list(range(1, n + 2))
+    report = support.info(store)
+    assert report["parts"] == n + 1 and report["n_obs"] == 70 + sum(20 + i for i in range(n))
+    found = names(store, "obs")
+    assert len(found) == report["n_obs"] and {f"s{10 + i}_0" for i in range(n)} <= set(found)
+    by_name = {name: x for i in range(n) for name, x in zip(*(lambda f: (f.obs_names, np.asarray(f.X.todense())))(cells(10 + i, 20 + i, GENES_A, [f"k{i}", "B"])))}
+    x = fetch_dense(store, "X", range(len(found)))
+    assert all(np.array_equal(x[i], by_name[name]) for i, name in enumerate(found) if name in by_name)
+    ok("verify", store)
+    assert not list((store / "tmp").iterdir())
+
+
+def test_killed_append(two, tmp_path):
+    """kill -9 at many moments: the old generation or the new one, and the next append cleans up."""
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", "-o", store)
+    before = tree(store)
+    cells(5, 3000, GENES_A, ["z"]).write_h5ad(tmp_path / "c.h5ad")
+    copy = tmp_path / "copy"
+    for i in range(12):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(store, copy)
+        p = subprocess.Popen([support.CLI, "append", copy, tmp_path / "c.h5ad"], stderr=subprocess.DEVNULL, preexec_fn=support.heed_signals)
+        time.sleep(0.004 * i)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        assert all((copy / k).read_bytes() == v for k, v in before.items())
+        assert support.info(copy)["n_obs"] in (70, 3070)
+        ok("append", copy, tmp_path / "c.h5ad")
+        assert not list((copy / "tmp").iterdir())
+        ok("verify", copy)
+
+
+def test_full_disk(two, tmp_path):
+    """A limit on file sizes at every size that occurs: an error, and nothing is left."""
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", "-o", store)
+    before = tree(store)
+    for limit in (100, 3000, 6000, 10000):
+        result = run("append", store, tmp_path / "b.h5ad", "--join", "outer", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        assert result.code == 1, str(result)
+        assert tree(store) == before and not list((store / "tmp").iterdir())
+
+
+def test_bytes_do_not_depend_on_threads(two, tmp_path):
+    for name, threads in [("s", 1), ("t", 4)]:
+        ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / name, "--join", "outer", "--threads", threads)
+    assert tree(tmp_path / "s") == tree(tmp_path / "t")
