@@ -2,7 +2,7 @@
 import numpy as np
 
 from . import errors
-from ._c import AXES, NUMPY, check, ffi, lib, local, name_bytes, text, view
+from ._c import AXES, NUMPY, check, ffi, lib, local, text, view
 
 KINDS = {lib.ANNB_COLUMN_FIXED: "fixed", lib.ANNB_COLUMN_STRING: "string", lib.ANNB_COLUMN_CATEGORICAL: "categorical"}
 
@@ -14,10 +14,12 @@ class Column:
     `nullable` (values may be missing).
     """
 
+    _get_info, _get_strings, _get_categories = lib.annb_column_get_info, lib.annbpy_strings, lib.annb_column_categories
+
     def __init__(self, handle, pointer):
         self._handle, self._pointer = handle, pointer
         info = ffi.new("annb_column_info *")
-        lib.annb_column_get_info(pointer, info)
+        type(self)._get_info(pointer, info)
         self.name, self.kind, self._length = text(info.name), KINDS[info.kind], int(info.length)
         self.dtype = np.dtype(object) if self.kind == "string" else NUMPY[info.dtype]
         self.is_index, self.ordered, self.nullable = bool(info.is_index), bool(info.ordered), bool(info.has_mask)
@@ -54,7 +56,7 @@ class Column:
 
     def _categories(self):
         out = ffi.new("const annb_column **")
-        check(lib.annb_column_categories(self._pointer, out, local.error), local.error)
+        check(type(self)._get_categories(self._pointer, out, local.error), local.error)
         return Column(self._handle, out[0])
 
     def _strings(self):
@@ -62,10 +64,11 @@ class Column:
         ends, missing = np.empty(n, np.int64), np.empty(n, np.bool_)
         error, ends_at = local.error, ffi.from_buffer("int64_t[]", ends)
         missing_at = ffi.from_buffer("uint8_t[]", missing)
-        check(lib.annbpy_strings(self._pointer, 0, n, ends_at, ffi.NULL, 0, missing_at, error), error)
+        get = type(self)._get_strings
+        check(get(self._pointer, 0, n, ends_at, ffi.NULL, 0, missing_at, error), error)
         size = int(ends[-1]) if n else 0
         data = bytearray(size)
-        check(lib.annbpy_strings(self._pointer, 0, n, ends_at, ffi.from_buffer(data), size, ffi.NULL, error), error)
+        check(get(self._pointer, 0, n, ends_at, ffi.from_buffer(data), size, ffi.NULL, error), error)
         return cut(bytes(data), ends), missing
 
     def to_pandas(self, index=None):
@@ -83,6 +86,23 @@ class Column:
             return pd.Categorical.from_codes(self.values, dtype=kind, validate=False)
         values, missing = self._strings() if self.kind == "string" else self._view()
         return with_missing(values, missing if self.nullable else None)
+
+
+class JointColumn(Column):
+    """A column over several parts, gathered when it is read: categories are united by name, codes are int32."""
+
+    _get_info, _get_strings, _get_categories = lib.annb_joint_column_get_info, lib.annbpy_joint_strings, lib.annb_joint_column_categories
+
+    def _view(self):
+        n, error = self._length, local.error
+        values = np.empty(n, self.dtype)
+        if self.kind == "categorical":
+            check(lib.annb_store_column_codes(self._pointer, ffi.NULL, n, ffi.from_buffer("int32_t[]", values), error), error)
+            return values, None
+        missing = np.empty(n, np.bool_) if self.nullable else None
+        mask = ffi.from_buffer("uint8_t[]", missing) if missing is not None else ffi.NULL
+        check(lib.annb_store_column_gather(self._pointer, ffi.NULL, n, ffi.from_buffer(values.view(np.uint8)), mask, error), error)
+        return values, missing
 
 
 def cut(data, ends):
@@ -116,9 +136,9 @@ class Table:
     `table.to_pandas()` the whole DataFrame. Everything else that a DataFrame has is done on that: `table.groupby(…)`.
     """
 
-    def __init__(self, handle, axis, length):
+    def __init__(self, handle, axis, length, n_parts):
         self._handle, self._axis, self._length = handle, axis, length
-        self._columns = read_columns(handle, axis)
+        self._columns = read_columns(handle, axis, n_parts)
         self._cache = {}
 
     @property
@@ -192,13 +212,19 @@ class Columns:
         self.named = {c.name: c for c in found if not c.is_index}
 
 
-def read_columns(handle, axis):
-    n, out, error = ffi.new("uint32_t *"), ffi.new("const annb_column **"), local.error
-    found = []
-    check(lib.annb_part_n_columns(handle, 0, AXES[axis], n, error), error)
+def read_columns(handle, axis, n_parts):
+    """The columns of an axis: views of the one part's, or those that the parts have together."""
+    n, error = ffi.new("uint32_t *"), local.error
+    one = n_parts == 1
+    out = ffi.new("const annb_column **" if one else "const annb_joint_column **")
+    found: list[Column] = []
+    check(lib.annb_part_n_columns(handle, 0, AXES[axis], n, error) if one else lib.annb_store_n_columns(handle, AXES[axis], n, error), error)
     for i in range(n[0]):
-        check(lib.annb_part_column(handle, 0, AXES[axis], i, out, error), error)
-        found.append(Column(handle, out[0]))
+        if one:
+            check(lib.annb_part_column(handle, 0, AXES[axis], i, out, error), error)
+        else:
+            check(lib.annb_store_column(handle, AXES[axis], i, out, error), error)
+        found.append((Column if one else JointColumn)(handle, out[0]))
     return Columns(found)
 
 
@@ -212,6 +238,3 @@ def names_of(column, length):
     if isinstance(values, np.ndarray) and values.dtype != object:
         values = values.astype(str).astype(object)
     return pd.Index(values, name=None if column.name in ("_index", "") else column.name)
-
-
-__all__ = ["Column", "Table", "name_bytes"]

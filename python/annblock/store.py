@@ -125,7 +125,7 @@ class Store:
 
     def _table(self, axis, length):
         if axis not in self._cache:
-            self._cache[axis] = Table(self._handle, axis, length)
+            self._cache[axis] = Table(self._handle, axis, length, self.n_parts)
         return self._cache[axis]
 
     @property
