@@ -8,6 +8,7 @@
 #include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
+#include <annblock/where.h>
 
 #ifdef __cplusplus
 extern "C" {
