@@ -90,8 +90,8 @@ static annb_status deliver(annb_context *context, const annb_located *row, uint8
 }
 
 /* One row into `length` bytes, which hold all its columns. They are zeroed just before they are filled, while they are in the cache. */
-static annb_status put_row(const annb_store *store, annb_context *context, annb_located *row, const annb_fetch_options *options,
-                           uint8_t *out, size_t length, annb_error *err) {
+annb_status annb_put_dense_row(const annb_store *store, annb_context *context, annb_located *row, const annb_fetch_options *options,
+                               uint8_t *out, size_t length, annb_error *err) {
   const annb_segment *g = row->segment;
   annb_status s = ANNB_OK;
   bool done = false;
@@ -138,7 +138,7 @@ annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uin
     s = annb_walk_next(&walk, &next, err);
     if (s) break;
     annb_located row = *next;
-    s = put_row(store, context, &row, &resolved, out, length, err);
+    s = annb_put_dense_row(store, context, &row, &resolved, out, length, err);
     if (length) out += length;
   }
   if (!s && end != out) memset(out, 0, (size_t)(end - out));

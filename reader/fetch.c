@@ -129,3 +129,10 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   }
   return s;
 }
+
+annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices, void *values,
+                             uint64_t capacity, uint64_t at, annb_located *row, annb_error *err) {
+  csr_target t = {.options = *resolved, .value_size = annb_dtype_size(resolved->dtype), .indices = indices, .values = values,
+                  .capacity = capacity};
+  return put_row(store, context, &t, at, row->record.nnz, row, err);
+}

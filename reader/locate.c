@@ -150,7 +150,7 @@ static annb_status seek(annb_locator *l, uint64_t row, annb_error *err) {
   return ANNB_OK;
 }
 
-annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_error *err) {
+annb_status annb_locate_place(annb_locator *l, uint64_t row, annb_located *out, annb_error *err) {
   if (row < l->first || row >= l->end) {
     annb_status s = seek(l, row, err);
     if (s) {
@@ -162,11 +162,14 @@ annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_e
   out->genes = l->genes;
   out->store_row = row;
   out->segment_row = row - l->first;
-  if (!l->segment) {
-    out->record = (annb_record_ref){NULL, 0, 0, 0};
-    return ANNB_OK;
-  }
-  annb_status s = annb_segment_locate(l->segment, out->segment_row, &out->record, err);
+  out->record = (annb_record_ref){NULL, 0, 0, 0};
+  return ANNB_OK;
+}
+
+annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_error *err) {
+  annb_status s = annb_locate_place(l, row, out, err);
+  if (s || !l->segment) return s;
+  s = annb_segment_locate(l->segment, out->segment_row, &out->record, err);
   return s ? annb_name_row(out, s, err) : ANNB_OK;
 }
 

@@ -128,6 +128,8 @@ typedef struct annb_located {
 /* Start; `options` say which ids are wanted, NULL: the rows are only counted. ANNB_ERANGE when there is no such matrix. */
 annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
                                annb_error *err);
+/* Which segment and row of it, `record` is left empty: its index is not read. */
+annb_status annb_locate_place(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
 /* Rows one after the other, a few of them located ahead, so that their records are in the cache when they are decoded. */
@@ -175,5 +177,14 @@ annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint
 /* `options` (may be NULL) with the dtype filled in. ANNB_EINVAL for what is no dtype. */
 annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const annb_fetch_options *options, annb_fetch_options *out,
                                annb_error *err);
+/* One located row to element `at` of the arrays, which have room for `capacity`; its record.nnz becomes what is delivered. */
+annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices, void *values,
+                             uint64_t capacity, uint64_t at, annb_located *row, annb_error *err);
+
+/* ---- dense.c ---- */
+
+/* One located row to `length` bytes, which hold all its columns. */
+annb_status annb_put_dense_row(const annb_store *store, annb_context *context, annb_located *row, const annb_fetch_options *resolved,
+                               uint8_t *out, size_t length, annb_error *err);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -285,6 +286,46 @@ void annb_io_free_names(char **names, size_t n) {
   for (size_t i = 0; i < n; i++) free(names[i]);
   free(names);
 }
+
+/* ---- reading ahead ---- */
+
+enum { ADVICE = 1 << 17, RESIDENT_PAGES = 256 }; /* the kernel cuts longer advice short */
+
+void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length) {
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = offset + length, at = offset / page * page;
+  for (; at < end; at += ADVICE) (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
+}
+
+bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {
+  unsigned char in[RESIDENT_PAGES];
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = offset + length, at = offset / page * page;
+  for (uint64_t n; at < end; at += n * page) {
+    n = (end - at + page - 1) / page;
+    if (n > RESIDENT_PAGES) n = RESIDENT_PAGES;
+    if (mincore((void *)(uintptr_t)(map->data + at), (size_t)(n * page), in)) return false;
+    for (uint64_t i = 0; i < n; i++)
+      if (!(in[i] & 1)) return false;
+  }
+  return true;
+}
+
+bool annb_io_tells_residency(const char *path) {
+  struct stat st;
+  return !stat(path, &st) && (geteuid() == 0 || st.st_uid == geteuid());
+}
+
+bool annb_io_is_remote(const char *path) {
+  static const uint32_t remote[] = {0x6969 /* NFS */, 0x0BD00BD0 /* Lustre */, 0x47504653 /* GPFS */, 0x19830326 /* BeeGFS */,
+                                    0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB2 */, 0x517B /* SMB */, 0x65735546 /* FUSE */,
+                                    0x00C36400 /* Ceph */, 0x5346414F /* AFS */, 0x01021997 /* 9p */, 0x013111A8 /* IBRIX */};
+  struct statfs st;
+  if (statfs(path, &st)) return false;
+  for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
+    if ((uint32_t)st.f_type == remote[i]) return true;
+  return false;
+}
+
+uint64_t annb_io_process(void) { return (uint64_t)getpid(); }
 
 uint64_t annb_io_unique(void) {
   uint64_t x;

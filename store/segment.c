@@ -114,26 +114,22 @@ static const annb_fmt_page *page_at(const annb_segment *g, uint64_t page) {
   return (const annb_fmt_page *)(const void *)(g->map.data + g->index_offset + page * ANNB_PAGE);
 }
 
-annb_status annb_segment_check_page(annb_segment *segment, uint64_t page, annb_error *err) {
-  _Atomic uint64_t *word = &segment->checked[page / 64];
-  uint64_t bit = UINT64_C(1) << page % 64;
-  if (atomic_load_explicit(word, memory_order_relaxed) & bit) return ANNB_OK;
-  const annb_fmt_page *p = page_at(segment, page);
+uint64_t annb_segment_page_offset(const annb_segment *segment, uint64_t page) { return segment->index_offset + page * ANNB_PAGE; }
+
+annb_status annb_segment_verify_page(const annb_segment *segment, uint64_t page, const annb_fmt_page *p, annb_error *err) {
   uint64_t hash = annb_hash64(&p->first_row, ANNB_PAGE - sizeof p->page_check);
   if (annb_mix(hash, segment->salt, page) != p->page_check || p->first_row != page * ANNB_PAGE_ENTRIES)
     return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)(page * ANNB_PAGE_ENTRIES),
                          "index page %llu (rows from %llu) does not match its check", ROW(page), ROW(page * ANNB_PAGE_ENTRIES));
-  atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
   return ANNB_OK;
 }
 
-/* End of the record before `row`, in a page that was checked: where its own starts, but for rounding. */
-static annb_status end_before(annb_segment *g, uint64_t row, uint64_t *end, annb_error *err) {
-  *end = ANNB_PAGE;
-  if (row == 0) return ANNB_OK;
-  uint64_t page = (row - 1) / ANNB_PAGE_ENTRIES;
-  annb_status s = annb_segment_check_page(g, page, err);
-  if (!s) *end = page_at(g, page)->entries[(row - 1) % ANNB_PAGE_ENTRIES].end;
+annb_status annb_segment_check_page(annb_segment *segment, uint64_t page, annb_error *err) {
+  _Atomic uint64_t *word = &segment->checked[page / 64];
+  uint64_t bit = UINT64_C(1) << page % 64;
+  if (atomic_load_explicit(word, memory_order_relaxed) & bit) return ANNB_OK;
+  annb_status s = annb_segment_verify_page(segment, page, page_at(segment, page), err);
+  if (!s) atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
   return s;
 }
 
@@ -145,22 +141,30 @@ static bool entry_valid(const annb_segment *g, uint64_t row, uint64_t start, con
          length >= (e->nnz + UINT64_C(254)) / ANNB_MAX_NNZ_PER_BYTE;
 }
 
-annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record_ref *out, annb_error *err) {
-  if (row >= segment->meta.n_rows)
-    return annb_fail_row(err, ANNB_ERANGE, segment->path, (int64_t)row, "row %llu was asked for, the segment has %llu rows", ROW(row),
-                         ROW(segment->meta.n_rows));
-  uint64_t start;
-  annb_status s = end_before(segment, row, &start, err);
-  if (!s) s = annb_segment_check_page(segment, row / ANNB_PAGE_ENTRIES, err);
-  if (s) return s;
-  annb_fmt_entry e = page_at(segment, row / ANNB_PAGE_ENTRIES)->entries[row % ANNB_PAGE_ENTRIES];
+annb_status annb_segment_locate_by(const annb_segment *segment, uint64_t row, const annb_fmt_page *page, const annb_fmt_page *before,
+                                   annb_record_ref *out, uint64_t *offset, annb_error *err) {
+  uint64_t start = row ? before->entries[(row - 1) % ANNB_PAGE_ENTRIES].end : ANNB_PAGE; /* but for rounding */
+  annb_fmt_entry e = page->entries[row % ANNB_PAGE_ENTRIES];
   bool valid = start >= ANNB_PAGE && start <= segment->blocks_end;
   if (valid && row % segment->header.block_rows == 0) start = annb_round_up(start, ANNB_PAGE);
   if (!valid || !entry_valid(segment, row, start, &e))
     return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row,
                          "index entry of row %llu is not possible (ends at byte %llu, %u elements)", ROW(row), ROW(e.end), e.nnz);
-  *out = (annb_record_ref){segment->map.data + start, e.end - start, e.nnz, e.check};
+  *out = (annb_record_ref){NULL, e.end - start, e.nnz, e.check};
+  *offset = start;
   return ANNB_OK;
+}
+
+annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record_ref *out, annb_error *err) {
+  if (row >= segment->meta.n_rows)
+    return annb_fail_row(err, ANNB_ERANGE, segment->path, (int64_t)row, "row %llu was asked for, the segment has %llu rows", ROW(row),
+                         ROW(segment->meta.n_rows));
+  uint64_t page = row / ANNB_PAGE_ENTRIES, before = row ? (row - 1) / ANNB_PAGE_ENTRIES : page, offset = 0;
+  annb_status s = annb_segment_check_page(segment, before, err);
+  if (!s && page != before) s = annb_segment_check_page(segment, page, err);
+  if (!s) s = annb_segment_locate_by(segment, row, page_at(segment, page), page_at(segment, before), out, &offset, err);
+  if (!s) out->data = segment->map.data + offset;
+  return s;
 }
 
 annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const annb_record_ref *record, annb_error *err) {

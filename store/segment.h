@@ -41,6 +41,12 @@ void annb_segment_close(annb_segment *segment);
 annb_status annb_segment_check_page(annb_segment *segment, uint64_t page, annb_error *err);
 /* The record of a row (< meta.n_rows, else ANNB_ERANGE). Index pages are verified when first touched. */
 annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record_ref *out, annb_error *err);
+/* Index pages from elsewhere than the map: where page `page` is in the file, its check, and the record of a row, given its page and
+ * that of the row before it (the same or another; not used for row 0). record->data is NULL, *offset where it is in the file. */
+uint64_t annb_segment_page_offset(const annb_segment *segment, uint64_t page);
+annb_status annb_segment_verify_page(const annb_segment *segment, uint64_t page, const annb_fmt_page *bytes, annb_error *err);
+annb_status annb_segment_locate_by(const annb_segment *segment, uint64_t row, const annb_fmt_page *page, const annb_fmt_page *before,
+                                   annb_record_ref *out, uint64_t *offset, annb_error *err);
 /* The record's check: ANNB_ECORRUPT names file and row. */
 annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const annb_record_ref *record, annb_error *err);
 /* Decode; indices and values have room for nnz + ANNB_DECODE_SLACK elements. ANNB_ECORRUPT names file and row. */

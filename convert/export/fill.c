@@ -14,7 +14,7 @@
 /* ---- batches of rows ---- */
 
 annb_status annb_batch_open(annb_filling *f, uint64_t bytes, annb_error *err) {
-  annb_batch *b = &f->batch;
+  annb_fill_batch *b = &f->batch;
   b->room = bytes / (sizeof *b->indices + f->value_size);
   if (b->room > INT32_MAX) b->room = INT32_MAX;
   uint64_t most = f->info.nnz ? f->info.nnz : 1;
@@ -27,19 +27,19 @@ annb_status annb_batch_open(annb_filling *f, uint64_t bytes, annb_error *err) {
   return b->indptr && b->rows && b->row_nnz && b->indices && b->values ? ANNB_OK : annb_fail_memory(err);
 }
 
-void annb_batch_close(annb_batch *b) {
+void annb_batch_close(annb_fill_batch *b) {
   free(b->indptr);
   free(b->rows);
   free(b->row_nnz);
   free(b->indices);
   free(b->values);
-  *b = (annb_batch){0};
+  *b = (annb_fill_batch){0};
 }
 
 static annb_status fetch(annb_filling *f, annb_error *err) {
   static const annb_fetch_options ascending = {.sort_indices = true};
   const annb_fill *fill = f->fill;
-  annb_batch *b = &f->batch;
+  annb_fill_batch *b = &f->batch;
   if (f->info.form == ANNB_CSR)
     return annb_source_rows_fetch(f->source, fill->context, b->rows, b->n_rows, b->indptr, b->indices, b->values, b->room, err);
   const annb_fetch_options *options = f->info.form == ANNB_DENSE ? &ascending : NULL;
@@ -48,12 +48,12 @@ static annb_status fetch(annb_filling *f, annb_error *err) {
 
 annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err) {
   const uint64_t *order = annb_source_rows_order(f->source);
-  annb_batch *b = &f->batch;
+  annb_fill_batch *b = &f->batch;
   uint64_t asked = end - first < BATCH_ROWS ? end - first : BATCH_ROWS, total;
   for (uint64_t i = 0; i < asked; i++) b->rows[i] = order ? order[first + i] : first + i;
   annb_status s = annb_fetch_nnz(f->fill->store, f->matrix, b->rows, asked, b->row_nnz, &total, err);
   if (s) return s;
-  *b = (annb_batch){first, 0, 0, b->indptr, b->indices, b->values, b->room, b->rows, b->row_nnz};
+  *b = (annb_fill_batch){first, 0, 0, b->indptr, b->indices, b->values, b->room, b->rows, b->row_nnz};
   while (b->n_rows < asked && b->n + b->row_nnz[b->n_rows] <= b->room) b->n += b->row_nnz[b->n_rows++];
   if (!b->n_rows)
     return annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)b->rows[0],
@@ -170,7 +170,7 @@ static void close_target(annb_target *t) {
 
 /* Row pointers of the batch, from the element `at` on; the last one too after the last row. */
 static annb_status write_pointers(const annb_filling *f, uint64_t at, uint64_t *pointers, annb_error *err) {
-  const annb_batch *b = &f->batch;
+  const annb_fill_batch *b = &f->batch;
   bool last = b->first + b->n_rows == f->info.n_rows;
   for (uint64_t i = 0; i <= b->n_rows; i++) pointers[i] = at + (uint64_t)b->indptr[i];
   return annb_target_write(f, &f->indptr, b->first, b->n_rows + last, pointers, err);

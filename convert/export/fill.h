@@ -32,7 +32,7 @@ typedef struct annb_target {
 } annb_target;
 
 /* Rows of the matrix, in order; for a CSC source in the order in which its columns have them. */
-typedef struct annb_batch {
+typedef struct annb_fill_batch {
   uint64_t first, n_rows, n; /* places in that order, and elements, of this batch */
   int64_t *indptr;           /* from 0 */
   int32_t *indices;
@@ -40,7 +40,7 @@ typedef struct annb_batch {
   uint64_t room;  /* elements */
   uint64_t *rows; /* row numbers asked for */
   uint32_t *row_nnz;
-} annb_batch;
+} annb_fill_batch;
 
 typedef struct annb_filling {
   const annb_fill *fill;
@@ -50,7 +50,7 @@ typedef struct annb_filling {
   char *path;                        /* of the matrix: "/X" */
   char *stage;                       /* for progress */
   annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
-  annb_batch batch;
+  annb_fill_batch batch;
   annb_source_rows *source;
 } annb_filling;
 
@@ -58,7 +58,7 @@ typedef struct annb_filling {
 annb_status annb_batch_open(annb_filling *f, uint64_t bytes, annb_error *err);
 /* Fetch the rows from `first` on, as many as fit, up to `end`. */
 annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err);
-void annb_batch_close(annb_batch *batch);
+void annb_batch_close(annb_fill_batch *batch);
 
 annb_status annb_fill_csr(annb_filling *f, annb_error *err);
 annb_status annb_fill_csc(annb_filling *f, annb_error *err);

@@ -103,7 +103,7 @@ static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err
   uint32_t *payloads = s ? NULL : malloc(f->batch.room * sizeof *payloads);
   if (!s && !payloads) s = annb_fail_memory(err);
   for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
-    const annb_batch *b = &f->batch;
+    const annb_fill_batch *b = &f->batch;
     s = annb_batch_next(f, row, f->info.n_rows, err);
     for (uint64_t r = 0; !s && r < b->n_rows; r++)
       for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = (uint32_t)b->rows[r];

@@ -40,7 +40,7 @@ static block choose_block(const annb_filling *f, uint64_t budget) {
 
 /* Elements of the batch with columns [first, first + columns) go to their cells of the block, whose first row is `base`. */
 static annb_status scatter(const annb_filling *f, uint64_t base, uint64_t first, uint64_t columns, uint8_t *cells, annb_error *err) {
-  const annb_batch *b = &f->batch;
+  const annb_fill_batch *b = &f->batch;
   const uint32_t size = f->value_size;
   for (uint64_t r = 0; r < b->n_rows; r++) {
     uint8_t *row = cells + (b->first + r - base) * columns * size;

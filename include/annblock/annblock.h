@@ -4,6 +4,7 @@
 #define ANNBLOCK_ANNBLOCK_H
 
 #include <annblock/format.h>
+#include <annblock/loader.h>
 #include <annblock/reader.h>
 #include <annblock/sampler.h>
 #include <annblock/status.h>

@@ -1,0 +1,275 @@
+/* Threads: one plans units (fetches) ahead, some decode batches into a ring, the consumer takes them in order. */
+#include "loader_internal.h"
+
+#include "../../store/error.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef struct ring_place {
+  annb_slot *slot; /* ready when not NULL */
+} ring_place;
+
+struct annb_engine {
+  annb_loader *loader;
+  pthread_mutex_t lock;
+  pthread_cond_t planner_wake, decoder_wake, consumer_wake;
+  bool stop;
+  annb_unit units[ANNB_LOADER_UNITS];
+  uint64_t planned; /* steps before it are in units that are ready, or done */
+  uint64_t taken;   /* the next step to decode */
+  uint64_t given;   /* the next step for the consumer */
+  uint64_t n_steps, n_ring;
+  ring_place *ring;
+  uint64_t failed; /* the first step that failed, or UINT64_MAX */
+  annb_error failure;
+  uint64_t bytes_read, bytes_decoded;
+  annb_planner planner;
+  pthread_t planning, *decoding;
+  uint32_t n_decoding;
+  bool has_planner;
+};
+
+/* With the lock. */
+static void fail_at(annb_engine *e, uint64_t step, const annb_error *err) {
+  if (step >= e->failed) return;
+  e->failed = step;
+  e->failure = *err;
+  pthread_cond_signal(&e->consumer_wake);
+}
+
+/* ---- planning ---- */
+
+/* Steps from `step` on that are planned together. The very first batch goes alone, so that it need not wait for its whole fetch. */
+static uint64_t unit_end(const annb_engine *e, uint64_t step, bool first) {
+  uint64_t end;
+  annb_plan_batch(e->loader->plan, step, NULL, &end);
+  return first ? step + 1 : end;
+}
+
+/* With the lock: make a unit ready. */
+static void finish_unit(annb_engine *e, annb_unit *unit) {
+  pthread_mutex_unlock(&e->lock);
+  annb_unit_records(&e->planner, unit);
+  pthread_mutex_lock(&e->lock);
+  unit->state = ANNB_UNIT_READY;
+  e->planned = unit->end;
+  e->bytes_read = e->planner.bytes_read;
+  pthread_cond_broadcast(&e->decoder_wake);
+}
+
+static void *plan(void *user) {
+  annb_engine *e = user;
+  annb_unit *before = NULL; /* has its rows, but not yet its records */
+  pthread_mutex_lock(&e->lock);
+  uint64_t step = e->given, first = step;
+  for (uint64_t k = 0; !e->stop && step < e->n_steps; k++) {
+    annb_unit *unit = &e->units[k % ANNB_LOADER_UNITS];
+    while (!e->stop && unit->state != ANNB_UNIT_FREE) pthread_cond_wait(&e->planner_wake, &e->lock);
+    if (e->stop) break;
+    uint64_t end = unit_end(e, step, step == first);
+    unit->state = ANNB_UNIT_ROWS;
+    pthread_mutex_unlock(&e->lock);
+    annb_unit_rows(&e->planner, unit, step, end);
+    pthread_mutex_lock(&e->lock);
+    if (before) finish_unit(e, before); /* its index pages had the time to come */
+    before = unit;
+    if (step == first) {
+      finish_unit(e, unit);
+      before = NULL;
+    }
+    step = end;
+  }
+  if (before && !e->stop) finish_unit(e, before);
+  pthread_mutex_unlock(&e->lock);
+  return NULL;
+}
+
+/* ---- decoding ---- */
+
+static annb_unit *unit_of(annb_engine *e, uint64_t step) {
+  for (uint32_t i = 0; i < ANNB_LOADER_UNITS; i++)
+    if (e->units[i].state == ANNB_UNIT_READY && step >= e->units[i].first && step < e->units[i].end) return &e->units[i];
+  return NULL; /* not reached: planned steps are in units */
+}
+
+static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, annb_context *context, annb_slot **slot, uint64_t *bytes,
+                          annb_error *err) {
+  if (step >= unit->failed) {
+    *err = unit->failure;
+    return err->status;
+  }
+  *slot = annb_pool_get(e->loader->pool);
+  if (!*slot) return annb_fail_memory(err);
+  return annb_decode_batch(e->loader, unit, step, context, *slot, bytes, err);
+}
+
+/* With the lock: decode the next step. */
+static void decode_next(annb_engine *e, annb_context *context) {
+  uint64_t step = e->taken++, bytes = 0;
+  annb_unit *unit = unit_of(e, step);
+  annb_slot *slot = NULL;
+  annb_error err;
+  pthread_mutex_unlock(&e->lock);
+  annb_status s = decode(e, unit, step, context, &slot, &bytes, &err);
+  if (s && slot) annb_slot_give_back(slot);
+  pthread_mutex_lock(&e->lock);
+  if (s) fail_at(e, step, &err);
+  else e->ring[step % e->n_ring].slot = slot;
+  e->bytes_decoded += bytes;
+  if (--unit->left == 0) {
+    unit->state = ANNB_UNIT_FREE;
+    pthread_cond_signal(&e->planner_wake);
+  }
+  if (step == e->given) pthread_cond_signal(&e->consumer_wake);
+}
+
+static void *decode_all(void *user) {
+  annb_engine *e = user;
+  annb_context *context = NULL;
+  annb_error err;
+  annb_status s = annb_context_open(&context, &err);
+  pthread_mutex_lock(&e->lock);
+  if (s) fail_at(e, e->given, &err);
+  while (!s && !e->stop) {
+    bool ready = e->taken < e->planned && e->taken < e->given + e->n_ring && e->taken < e->failed;
+    if (ready) decode_next(e, context);
+    else pthread_cond_wait(&e->decoder_wake, &e->lock);
+  }
+  pthread_mutex_unlock(&e->lock);
+  annb_context_close(context);
+  return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void init_lock(annb_engine *e) {
+  pthread_condattr_t attr;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_mutex_init(&e->lock, NULL);
+  pthread_cond_init(&e->planner_wake, NULL);
+  pthread_cond_init(&e->decoder_wake, NULL);
+  pthread_cond_init(&e->consumer_wake, &attr);
+  pthread_condattr_destroy(&attr);
+}
+
+static annb_status no_thread(annb_error *err) {
+  return annb_fail(err, ANNB_ENOMEM, NULL, "cannot start a thread: too many, or too little memory");
+}
+
+static annb_status start_threads(annb_engine *e, annb_error *err) {
+  const annb_loader_options *o = &e->loader->options;
+  annb_status s = ANNB_OK;
+  if (e->loader->access == ANNB_ACCESS_PREAD) s = annb_reads_open(o->n_io_threads, &e->planner.reads, err);
+  if (!s && pthread_create(&e->planning, NULL, plan, e)) s = no_thread(err);
+  e->has_planner = !s;
+  while (!s && e->n_decoding < o->n_threads && !pthread_create(&e->decoding[e->n_decoding], NULL, decode_all, e)) e->n_decoding++;
+  return s || e->n_decoding ? s : no_thread(err);
+}
+
+annb_status annb_engine_start(annb_loader *loader, annb_error *err) {
+  annb_engine *e = calloc(1, sizeof *e);
+  if (!e) return annb_fail_memory(err);
+  init_lock(e);
+  e->loader = loader;
+  e->n_ring = loader->options.n_ring;
+  e->n_steps = loader->n_steps;
+  e->planned = e->taken = e->given = loader->step;
+  e->failed = UINT64_MAX;
+  e->planner.loader = loader;
+  e->ring = calloc((size_t)e->n_ring, sizeof *e->ring);
+  e->decoding = calloc(loader->options.n_threads, sizeof *e->decoding);
+  annb_status s = e->ring && e->decoding ? ANNB_OK : annb_fail_memory(err);
+  if (!s) s = annb_picker_open(loader->sampler, &e->planner.picker, err);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  loader->engine = e;
+  if (!s) s = start_threads(e, err);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (s) annb_engine_stop(loader);
+  else loader->process = annb_io_process();
+  return s;
+}
+
+void annb_engine_stop(annb_loader *loader) {
+  annb_engine *e = loader->engine;
+  if (!e) return;
+  pthread_mutex_lock(&e->lock);
+  e->stop = true;
+  pthread_cond_broadcast(&e->planner_wake);
+  pthread_cond_broadcast(&e->decoder_wake);
+  pthread_mutex_unlock(&e->lock);
+  if (e->has_planner) pthread_join(e->planning, NULL);
+  for (uint32_t i = 0; i < e->n_decoding; i++) pthread_join(e->decoding[i], NULL);
+  annb_reads_close(e->planner.reads);
+  annb_picker_close(e->planner.picker);
+  for (uint64_t i = 0; e->ring && i < e->n_ring; i++)
+    if (e->ring[i].slot) annb_slot_give_back(e->ring[i].slot);
+  for (uint32_t i = 0; i < ANNB_LOADER_UNITS; i++) annb_unit_free(&e->units[i]);
+  loader->bytes_read += e->planner.bytes_read;
+  loader->bytes_decoded += e->bytes_decoded;
+  pthread_mutex_destroy(&e->lock);
+  pthread_cond_destroy(&e->planner_wake);
+  pthread_cond_destroy(&e->decoder_wake);
+  pthread_cond_destroy(&e->consumer_wake);
+  free(e->planner.spans.data);
+  free(e->planner.pages.data);
+  free(e->planner.requests.data);
+  free(e->ring);
+  free(e->decoding);
+  free(e);
+  loader->engine = NULL;
+}
+
+/* ---- the consumer ---- */
+
+static struct timespec deadline_in(int64_t milliseconds) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  t.tv_sec += (time_t)(milliseconds / 1000);
+  t.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+  if (t.tv_nsec >= 1000000000) {
+    t.tv_sec++;
+    t.tv_nsec -= 1000000000;
+  }
+  return t;
+}
+
+bool annb_engine_wait(annb_engine *e, int64_t milliseconds) {
+  struct timespec deadline = deadline_in(milliseconds < 0 ? 0 : milliseconds);
+  int timed_out = 0;
+  bool there;
+  pthread_mutex_lock(&e->lock);
+  while (there = e->ring[e->given % e->n_ring].slot || e->failed <= e->given, !there && !timed_out) {
+    if (milliseconds < 0) pthread_cond_wait(&e->consumer_wake, &e->lock);
+    else timed_out = pthread_cond_timedwait(&e->consumer_wake, &e->lock, &deadline);
+  }
+  pthread_mutex_unlock(&e->lock);
+  return there;
+}
+
+annb_status annb_engine_take(annb_engine *e, annb_slot **slot, annb_error *err) {
+  annb_status s = ANNB_OK;
+  pthread_mutex_lock(&e->lock);
+  if (e->failed <= e->given) {
+    s = e->failure.status;
+    if (err) *err = e->failure;
+  } else {
+    *slot = e->ring[e->given % e->n_ring].slot;
+    e->ring[e->given % e->n_ring].slot = NULL;
+    e->given++;
+    pthread_cond_signal(&e->decoder_wake);
+  }
+  pthread_mutex_unlock(&e->lock);
+  return s;
+}
+
+void annb_engine_bytes(annb_engine *e, uint64_t *read, uint64_t *decoded) {
+  pthread_mutex_lock(&e->lock);
+  *read += e->bytes_read;
+  *decoded += e->bytes_decoded;
+  pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,65 @@
+/* MMAP: pages asked for ahead of those who touch them. */
+#include "loader_internal.h"
+
+enum { NEAR = 16384, SAMPLE = 24 };
+
+/* A run of bytes of a segment's file. */
+typedef struct span {
+  const annb_segment *segment;
+  uint64_t first, end;
+} span;
+
+/* Join it to the last one when it is near. */
+static void add(span *spans, uint64_t *n, const annb_segment *segment, uint64_t first, uint64_t end, uint64_t nearness) {
+  span *last = *n ? &spans[*n - 1] : NULL;
+  if (last && last->segment == segment && first >= last->first && first <= last->end + nearness) {
+    if (end > last->end) last->end = end;
+    return;
+  }
+  spans[(*n)++] = (span){segment, first, end};
+}
+
+/* Some of the spans, evenly: when all their pages are there, so are the others', near enough. */
+static bool all_resident(const annb_planner *planner, const span *spans, uint64_t n) {
+  if (!planner->loader->tells_residency) return false;
+  for (uint64_t i = 0; i < SAMPLE && i < n; i++) {
+    const span *s = &spans[n <= SAMPLE ? i : i * (n - 1) / (SAMPLE - 1)];
+    if (!annb_io_resident(&s->segment->map, s->first, s->end - s->first)) return false;
+  }
+  return true;
+}
+
+static void ask(annb_planner *planner, const span *spans, uint64_t n) {
+  if (all_resident(planner, spans, n)) return;
+  for (uint64_t i = 0; i < n; i++) {
+    annb_io_will_need(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
+    planner->bytes_read += spans[i].end - spans[i].first;
+  }
+}
+
+/* The places of records are known, their index is not read yet. */
+void annb_pages_ask_index(annb_planner *planner, annb_unit *unit, uint32_t matrix) {
+  const annb_located *records = unit->records[matrix];
+  span *spans = annb_slot_room(&planner->spans, (size_t)(unit->n_rows + 1) * sizeof *spans);
+  uint64_t n = 0;
+  for (uint64_t i = 0; spans && i < unit->n_rows; i++) { /* without memory nothing is asked for: that is slower, not wrong */
+    const annb_located *r = &records[unit->order[i]];
+    if (!r->segment) continue;
+    uint64_t before = (r->segment_row ? r->segment_row - 1 : 0) / ANNB_PAGE_ENTRIES, page = r->segment_row / ANNB_PAGE_ENTRIES;
+    add(spans, &n, r->segment, annb_segment_page_offset(r->segment, before), annb_segment_page_offset(r->segment, page + 1), NEAR);
+  }
+  if (spans) ask(planner, spans, n);
+}
+
+void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t matrix) {
+  const annb_located *records = unit->records[matrix];
+  span *spans = annb_slot_room(&planner->spans, (size_t)(unit->n_rows + 1) * sizeof *spans);
+  uint64_t n = 0;
+  for (uint64_t i = 0; spans && i < unit->n_rows; i++) {
+    const annb_located *r = &records[unit->order[i]];
+    if (!r->record.length) continue;
+    uint64_t offset = (uint64_t)(r->record.data - r->segment->map.data);
+    add(spans, &n, r->segment, offset, offset + r->record.length, NEAR);
+  }
+  if (spans) ask(planner, spans, n);
+}

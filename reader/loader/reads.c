@@ -1,0 +1,321 @@
+/* PREAD: index pages and records read into memory by a pool of threads, in runs. */
+#include "loader_internal.h"
+
+#include "../../store/cursor.h"
+#include "../../store/error.h"
+
+#include <stdlib.h>
+
+enum { NEAR = 8192, LONGEST = 1 << 20, PAGES_AT_ONCE = 4096, MAX_FILES = 128 };
+
+/* Bytes of a file to memory. */
+typedef struct request {
+  int fd;
+  bool failed;
+  const char *path;
+  uint64_t offset, length;
+  uint8_t *to;
+} request;
+
+typedef struct file {
+  const annb_segment *segment;
+  int fd;
+} file;
+
+struct annb_reads {
+  pthread_t *threads;
+  uint32_t n_threads;
+  pthread_mutex_t lock;
+  pthread_cond_t wake, done;
+  bool stop;
+  request *requests;
+  uint64_t n, next, n_done;
+  bool failed;
+  annb_error failure; /* of one of the requests that failed */
+  /* the planner's alone: */
+  file files[MAX_FILES];
+  uint32_t n_files, last;
+};
+
+/* ---- the pool ---- */
+
+/* With the lock: do one of the requests. */
+static void do_one(struct annb_reads *r) {
+  request *q = &r->requests[r->next++];
+  annb_error err;
+  pthread_mutex_unlock(&r->lock);
+  annb_status s = annb_io_pread(q->fd, q->path, q->to, (size_t)q->length, q->offset, &err);
+  pthread_mutex_lock(&r->lock);
+  q->failed = s != ANNB_OK;
+  if (s && !r->failed) r->failure = err;
+  if (s) r->failed = true;
+  if (++r->n_done == r->n) pthread_cond_signal(&r->done);
+}
+
+static void *read_all(void *user) {
+  struct annb_reads *r = user;
+  pthread_mutex_lock(&r->lock);
+  while (!r->stop) {
+    if (r->next < r->n) do_one(r);
+    else pthread_cond_wait(&r->wake, &r->lock);
+  }
+  pthread_mutex_unlock(&r->lock);
+  return NULL;
+}
+
+annb_status annb_reads_open(uint32_t n_threads, struct annb_reads **out, annb_error *err) {
+  struct annb_reads *r = calloc(1, sizeof *r);
+  if (r) r->threads = calloc(n_threads, sizeof *r->threads);
+  if (!r || !r->threads) {
+    free(r);
+    return annb_fail_memory(err);
+  }
+  pthread_mutex_init(&r->lock, NULL);
+  pthread_cond_init(&r->wake, NULL);
+  pthread_cond_init(&r->done, NULL);
+  while (r->n_threads < n_threads && !pthread_create(&r->threads[r->n_threads], NULL, read_all, r)) r->n_threads++;
+  *out = r; /* with fewer threads, or none, the planner reads more itself */
+  return ANNB_OK;
+}
+
+static void close_files(struct annb_reads *r) {
+  for (uint32_t i = 0; i < r->n_files; i++) (void)annb_io_close(r->files[i].fd, "", NULL);
+  r->n_files = r->last = 0;
+}
+
+void annb_reads_close(struct annb_reads *r) {
+  if (!r) return;
+  pthread_mutex_lock(&r->lock);
+  r->stop = true;
+  pthread_cond_broadcast(&r->wake);
+  pthread_mutex_unlock(&r->lock);
+  for (uint32_t i = 0; i < r->n_threads; i++) pthread_join(r->threads[i], NULL);
+  close_files(r);
+  pthread_mutex_destroy(&r->lock);
+  pthread_cond_destroy(&r->wake);
+  pthread_cond_destroy(&r->done);
+  free(r->threads);
+  free(r);
+}
+
+/* Do all of them; each says whether it failed. */
+static void do_all(struct annb_reads *r, request *requests, uint64_t n) {
+  if (!n) return;
+  pthread_mutex_lock(&r->lock);
+  r->requests = requests;
+  r->n = n;
+  r->next = r->n_done = 0;
+  r->failed = false;
+  pthread_cond_broadcast(&r->wake);
+  while (!r->n_threads && r->next < r->n) do_one(r);
+  while (r->n_done < r->n) pthread_cond_wait(&r->done, &r->lock);
+  r->n = r->next = 0;
+  pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- files: as many as may be open at once; when there are more, those before are read first ---- */
+
+/* The descriptor, or -1: all are in use by requests that wait. */
+static annb_status get_file(struct annb_reads *r, const annb_segment *segment, int *fd, annb_error *err) {
+  for (uint32_t i = 0; i < r->n_files; i++) {
+    file *f = &r->files[(r->last + i) % r->n_files];
+    if (f->segment != segment) continue;
+    r->last = (r->last + i) % r->n_files;
+    *fd = f->fd;
+    return ANNB_OK;
+  }
+  *fd = -1;
+  if (r->n_files == MAX_FILES) return ANNB_OK;
+  annb_status s = annb_io_open(segment->path, fd, err);
+  if (s) return s;
+  r->last = r->n_files++;
+  r->files[r->last] = (file){segment, *fd};
+  return ANNB_OK;
+}
+
+/* ---- building requests ---- */
+
+typedef struct builder {
+  annb_planner *planner;
+  struct annb_reads *reads;
+  request *requests; /* room for all */
+  uint64_t n, begun; /* requests; those from `begun` on are not done */
+} builder;
+
+static void flush(builder *b) {
+  do_all(b->reads, b->requests + b->begun, b->n - b->begun);
+  b->begun = b->n;
+}
+
+/* A request for bytes of a segment; joined to the last when they follow it in file and memory and it is short. */
+static annb_status want(builder *b, const annb_segment *segment, uint64_t offset, uint64_t length, uint8_t *to, annb_error *err) {
+  request *last = b->n > b->begun ? &b->requests[b->n - 1] : NULL;
+  b->planner->bytes_read += length;
+  if (last && last->path == segment->path && last->offset + last->length == offset && last->to + last->length == to && last->length < LONGEST) {
+    last->length += length;
+    return ANNB_OK;
+  }
+  int fd;
+  annb_status s = get_file(b->reads, segment, &fd, err);
+  if (!s && fd < 0) {
+    flush(b);
+    close_files(b->reads);
+    s = get_file(b->reads, segment, &fd, err);
+  }
+  if (!s) b->requests[b->n++] = (request){.fd = fd, .path = segment->path, .offset = offset, .length = length, .to = to};
+  return s;
+}
+
+/* ---- index pages ---- */
+
+static uint64_t page_of(uint64_t row) { return row / ANNB_PAGE_ENTRIES; }
+static uint64_t page_before(uint64_t row) { return row ? (row - 1) / ANNB_PAGE_ENTRIES : 0; }
+
+/* Pages of rows first … in order, until there are enough: *end is the first row not in. */
+static annb_status want_pages(builder *b, annb_unit *unit, uint32_t matrix, uint64_t first, uint64_t *end, uint8_t *pages, annb_error *err) {
+  const annb_segment *segment = NULL;
+  uint64_t last = 0, n = 0, i;
+  annb_status s = ANNB_OK;
+  for (i = first; !s && i < unit->n_rows && n + 2 <= PAGES_AT_ONCE; i++) {
+    const annb_located *r = &unit->records[matrix][unit->order[i]];
+    if (!r->segment) continue;
+    uint64_t page = page_before(r->segment_row);
+    bool known = segment == r->segment && page <= last;
+    for (page += known; !s && page <= page_of(r->segment_row); page++) {
+      if (segment == r->segment && page <= last) continue;
+      s = want(b, r->segment, annb_segment_page_offset(r->segment, page), ANNB_PAGE, pages + n++ * ANNB_PAGE, err);
+      segment = r->segment;
+      last = page;
+    }
+  }
+  *end = i;
+  return s;
+}
+
+/* Whether the bytes at `at` came. */
+static bool came(const builder *b, const uint8_t *at) {
+  for (uint64_t q = 0; b->reads->failed && q < b->n; q++)
+    if (b->requests[q].failed && at >= b->requests[q].to && at < b->requests[q].to + b->requests[q].length) return false;
+  return true;
+}
+
+/* What the pages say of rows first … end-1, in the order of want_pages. */
+static void take_pages(const builder *b, annb_unit *unit, uint32_t matrix, uint64_t first, uint64_t end, const uint8_t *pages, uint64_t *offsets) {
+  const annb_segment *segment = NULL;
+  const annb_fmt_page *at = NULL, *before = NULL; /* of `last` and the page before it */
+  uint64_t last = 0, n = 0;
+  annb_error bad, err; /* `bad`: of the last page that is not good */
+  for (uint64_t i = first; i < end; i++) {
+    annb_located *r = &unit->records[matrix][unit->order[i]];
+    if (!r->segment) continue;
+    uint64_t page = page_before(r->segment_row);
+    bool known = segment == r->segment && page <= last;
+    for (page += known; page <= page_of(r->segment_row); page++) {
+      if (segment == r->segment && page <= last) continue;
+      before = at;
+      at = (const annb_fmt_page *)(const void *)(pages + n++ * ANNB_PAGE);
+      if (!came(b, (const uint8_t *)at)) {
+        bad = b->reads->failure;
+        at = NULL;
+      } else if (annb_segment_verify_page(r->segment, page, at, &bad)) at = NULL;
+      segment = r->segment;
+      last = page;
+    }
+    const annb_fmt_page *previous = page_before(r->segment_row) == page_of(r->segment_row) ? at : before;
+    annb_status s = at && previous ? ANNB_OK : bad.status;
+    if (s) err = bad;
+    else s = annb_segment_locate_by(r->segment, r->segment_row, at, previous, &r->record, &offsets[unit->order[i]], &err);
+    if (!s) continue;
+    annb_name_row(r, s, &err);
+    annb_unit_fail(unit, unit->order[i], &err);
+    r->record = (annb_record_ref){NULL, 0, 0, 0};
+  }
+}
+
+/* ---- records ---- */
+
+/* Where a record goes: behind the last one, with what lies between when that is little. */
+static uint64_t place_of(const annb_located *last, uint64_t last_end, uint64_t used, const annb_located *r, uint64_t offset) {
+  bool follows = last && last->segment == r->segment && offset >= last_end && offset - last_end <= NEAR;
+  return follows ? used + (offset - last_end) : used;
+}
+
+/* The size of the arena, or with `to` requests for all records and their places in it. */
+static annb_status lay_out(builder *b, annb_unit *unit, uint32_t matrix, const uint64_t *offsets, uint8_t *to, uint64_t *size, annb_error *err) {
+  const annb_located *last = NULL;
+  uint64_t used = 0, last_end = 0;
+  for (uint64_t i = 0; i < unit->n_rows; i++) {
+    annb_located *r = &unit->records[matrix][unit->order[i]];
+    uint64_t offset = offsets[unit->order[i]], at, from = offset, start;
+    if (!r->record.length) continue;
+    if (last && last->segment == r->segment && offset + r->record.length <= last_end) { /* a row that comes twice */
+      if (to) r->record.data = to + used - (last_end - offset);
+      continue;
+    }
+    at = place_of(last, last_end, used, r, offset);
+    start = at;
+    if (at > used) { /* read the gap too */
+      from = last_end;
+      start = used;
+    }
+    if (to) {
+      annb_status s = want(b, r->segment, from, offset + r->record.length - from, to + start, err);
+      if (s) return s;
+      r->record.data = to + at;
+    }
+    used = at + r->record.length;
+    last_end = offset + r->record.length;
+    last = r;
+  }
+  *size = used;
+  return ANNB_OK;
+}
+
+/* Rows whose bytes did not come. */
+static void fail_rows(const builder *b, annb_unit *unit, uint32_t matrix) {
+  for (uint64_t i = 0; i < unit->n_rows; i++) {
+    const annb_located *r = &unit->records[matrix][i];
+    if (!r->record.length || (came(b, r->record.data) && came(b, r->record.data + r->record.length - 1))) continue;
+    annb_error err = b->reads->failure;
+    annb_name_row(r, ANNB_EIO, &err);
+    annb_unit_fail(unit, i, &err);
+  }
+}
+
+static annb_status read_index(builder *b, annb_unit *unit, uint32_t matrix, uint64_t *offsets, annb_error *err) {
+  uint8_t *pages = annb_slot_room(&b->planner->pages, (size_t)PAGES_AT_ONCE * ANNB_PAGE);
+  annb_status s = pages ? ANNB_OK : annb_fail_memory(err);
+  for (uint64_t first = 0, end; !s && first < unit->n_rows; first = end) {
+    b->n = b->begun = 0;
+    s = want_pages(b, unit, matrix, first, &end, pages, err);
+    flush(b);
+    if (!s) take_pages(b, unit, matrix, first, end, pages, offsets);
+  }
+  return s;
+}
+
+static annb_status read_records(builder *b, annb_unit *unit, uint32_t matrix, const uint64_t *offsets, annb_error *err) {
+  uint64_t size = 0;
+  annb_status s = lay_out(b, unit, matrix, offsets, NULL, &size, err);
+  uint8_t *arena = annb_slot_room(&unit->arenas[matrix], (size_t)size + 1);
+  if (!arena) return annb_fail_memory(err);
+  b->n = b->begun = 0;
+  s = lay_out(b, unit, matrix, offsets, arena, &size, err);
+  flush(b);
+  if (!s && b->reads->failed) fail_rows(b, unit, matrix);
+  return s;
+}
+
+void annb_reads_records(annb_planner *planner, annb_unit *unit, uint32_t matrix) {
+  builder b = {.planner = planner, .reads = planner->reads};
+  annb_error err;
+  uint64_t most = unit->n_rows > PAGES_AT_ONCE ? unit->n_rows : PAGES_AT_ONCE;
+  uint64_t *offsets = annb_slot_room(&planner->spans, (size_t)(unit->n_rows + 1) * sizeof *offsets);
+  b.requests = annb_slot_room(&planner->requests, (size_t)(most + 1) * sizeof *b.requests);
+  annb_status s = offsets && b.requests ? ANNB_OK : annb_fail_memory(&err);
+  if (!s) s = read_index(&b, unit, matrix, offsets, &err);
+  if (!s) s = read_records(&b, unit, matrix, offsets, &err);
+  if (!s) return;
+  annb_unit_fail(unit, 0, &err);
+  for (uint64_t i = 0; i < unit->n_rows; i++) unit->records[matrix][i].record = (annb_record_ref){NULL, 0, 0, 0};
+}

@@ -1,0 +1,122 @@
+#include "loader_internal.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 64 };
+
+/* The lock is only ever tried: a child may find it held by a thread that it has not. */
+struct annb_pool {
+  atomic_uint holders;
+  pthread_mutex_t lock;
+  annb_slot *free;
+  uint32_t n_free, n_kept, n_matrices, n_labels;
+  bool closed;
+};
+
+annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept) {
+  annb_pool *pool = calloc(1, sizeof *pool);
+  if (!pool) return NULL;
+  atomic_init(&pool->holders, 1);
+  pthread_mutex_init(&pool->lock, NULL);
+  pool->n_matrices = n_matrices;
+  pool->n_labels = n_labels;
+  pool->n_kept = n_kept;
+  return pool;
+}
+
+static void drop_pool(annb_pool *pool) {
+  if (atomic_fetch_sub(&pool->holders, 1) > 1) return;
+  pthread_mutex_destroy(&pool->lock);
+  free(pool);
+}
+
+static void free_slot(annb_slot *slot) {
+  for (uint32_t i = 0; slot->buffers && i < slot->n_matrices; i++)
+    for (int j = 0; j < 3; j++) free(slot->buffers[i][j].data);
+  for (uint32_t i = 0; slot->label_buffers && i < slot->n_labels; i++) free(slot->label_buffers[i].data);
+  free(slot->rows.data);
+  free(slot->matrices);
+  free(slot->buffers);
+  free(slot->labels);
+  free(slot->label_buffers);
+  free(slot);
+}
+
+static annb_slot *new_slot(const annb_pool *pool) {
+  annb_slot *slot = calloc(1, sizeof *slot);
+  if (!slot) return NULL;
+  slot->n_matrices = pool->n_matrices;
+  slot->n_labels = pool->n_labels;
+  slot->matrices = calloc((size_t)slot->n_matrices + 1, sizeof *slot->matrices);
+  slot->buffers = calloc((size_t)slot->n_matrices + 1, sizeof *slot->buffers);
+  slot->labels = calloc((size_t)slot->n_labels + 1, sizeof *slot->labels);
+  slot->label_buffers = calloc((size_t)slot->n_labels + 1, sizeof *slot->label_buffers);
+  if (slot->matrices && slot->buffers && slot->labels && slot->label_buffers) return slot;
+  free_slot(slot);
+  return NULL;
+}
+
+annb_slot *annb_pool_get(annb_pool *pool) {
+  annb_slot *slot = NULL;
+  if (!pthread_mutex_trylock(&pool->lock)) {
+    slot = pool->free;
+    if (slot) {
+      pool->free = slot->next;
+      pool->n_free--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+  }
+  if (!slot) slot = new_slot(pool);
+  if (slot) {
+    slot->pool = pool;
+    atomic_fetch_add(&pool->holders, 1);
+  }
+  return slot;
+}
+
+void annb_slot_give_back(annb_slot *slot) {
+  annb_pool *pool = slot->pool;
+  bool kept = false;
+  if (!pthread_mutex_trylock(&pool->lock)) {
+    kept = !pool->closed && pool->n_free < pool->n_kept;
+    if (kept) {
+      slot->next = pool->free;
+      pool->free = slot;
+      pool->n_free++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+  }
+  if (!kept) free_slot(slot);
+  drop_pool(pool);
+}
+
+void annb_pool_close(annb_pool *pool) {
+  if (!pool) return;
+  pthread_mutex_lock(&pool->lock);
+  annb_slot *slot = pool->free;
+  pool->free = NULL;
+  pool->closed = true;
+  pthread_mutex_unlock(&pool->lock);
+  while (slot) {
+    annb_slot *next = slot->next;
+    free_slot(slot);
+    slot = next;
+  }
+  drop_pool(pool);
+}
+
+void *annb_slot_room(annb_slot_buffer *buffer, size_t size) {
+  if (buffer->data && buffer->size >= size) return buffer->data;
+  if (size > SIZE_MAX / 2) return NULL;
+  size_t room = (size + size / 4 + ALIGN) / ALIGN * ALIGN; /* more, so that batches of like size do not each allocate */
+  free(buffer->data);
+  buffer->data = aligned_alloc(ALIGN, room);
+  buffer->size = buffer->data ? room : 0;
+  return buffer->data;
+}
+
+void annb_batch_release(annb_batch *batch) {
+  if (!batch) return;
+  if (batch->owner) annb_slot_give_back(batch->owner);
+  *batch = (annb_batch){0};
+}
