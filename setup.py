@@ -34,6 +34,8 @@ class BuildExt(build_ext):
             subprocess.run(command, cwd=ROOT, check=True, env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")})
         except FileNotFoundError:
             raise SystemExit("annblock's C libraries are built with GNU make, which is not installed (Debian: apt-get install make)") from None
+        except subprocess.CalledProcessError:
+            raise SystemExit("annblock's C libraries did not build; the messages above say why") from None
 
 
 def version():

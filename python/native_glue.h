@@ -6,6 +6,8 @@ extern "Python" bool annbpy_verify_progress(void *user, uint64_t done, uint64_t 
 int annbpy_strings(const annb_column *column, uint64_t first, uint64_t n, int64_t *ends, char *bytes, uint64_t size, uint8_t *missing, annb_error *err);
 int annbpy_joint_strings(const annb_joint_column *column, uint64_t first, uint64_t n, int64_t *ends, char *bytes, uint64_t size, uint8_t *missing,
                          annb_error *err);
+/* annb_loader_next, waiting at most `milliseconds`: *ready tells whether there is an answer. */
+int annbpy_loader_next(annb_loader *loader, uint32_t milliseconds, annb_batch *batch, bool *ready, annb_error *err);
 /* ---- code ---- */
 #include <string.h>
 
@@ -28,3 +30,9 @@ int annbpy_joint_strings(const annb_joint_column *column, uint64_t first, uint64
   }
 ANNBPY_STRINGS(annbpy_strings, annb_column, annb_column_string)
 ANNBPY_STRINGS(annbpy_joint_strings, annb_joint_column, annb_store_column_string)
+
+static int annbpy_loader_next(annb_loader *loader, uint32_t milliseconds, annb_batch *batch, bool *ready, annb_error *err) {
+  annb_status status = annb_loader_poll(loader, milliseconds, ready, err);
+  if (status || !*ready) return status;
+  return annb_loader_next(loader, batch, err);
+}

@@ -29,7 +29,7 @@ from .matrix import Matrix
 from .store import Store, open
 
 __version__ = ffi.string(lib.annb_version()).decode()
-LAZY = {"pack": "convert", "append": "convert", "export": "convert", "compare": "convert", "verify": "checking", "Finding": "checking"}
+LAZY = {"pack": "convert", "append": "convert", "export": "convert", "compare": "convert", "verify": "checking", "Finding": "checking", "Loader": "loader", "entropy": "mixing", "Entropy": "mixing", "Batch": "batch"}
 
 
 def __getattr__(name):

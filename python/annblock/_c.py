@@ -81,7 +81,7 @@ def path_bytes(path):
 def name_bytes(name):
     raw = name.encode("utf-8", "surrogateescape")
     if b"\0" in raw:
-        raise errors.NotFoundError(f"there is nothing called {name!r}: names have no NUL characters")
+        raise errors.NotFoundError(f"there is nothing called {name!r}: there are no NUL characters in names and predicates")
     return raw
 
 

@@ -2,8 +2,10 @@
 import html
 import os
 
+import numpy as np
+
 from . import errors
-from ._c import check, ffi, lib, local, path_bytes, text
+from ._c import check, ffi, lib, local, name_bytes, path_bytes, text
 from .columns import Table
 from .matrix import Matrix
 
@@ -153,6 +155,18 @@ class Store:
         number = {"sidecar": lib.ANNB_OBJECT_SIDECAR, "restore": lib.ANNB_OBJECT_RESTORE}[kind]
         check(lib.annb_store_part_file(self._handle, part, number, out, local.error), local.error)
         return text(out[0]) if out[0] else None
+
+    def where(self, predicate):
+        """Which cells a predicate over the columns of obs holds for, as a bool array: `cell_line == "CVCL_0023" and n_genes > 500`.
+
+        The grammar is in SPEC.md, section 9. ArgumentError and NotFoundError point at the place in the text.
+
+        >>> annblock.open(example_store).where('plate in ("plate1", "plate2") and n_genes >= 200').sum() > 0
+        np.True_
+        """
+        bits = np.zeros((self.n_obs + 63) // 64, np.uint64)
+        check(lib.annb_where(self._handle, name_bytes(predicate), ffi.from_buffer("uint64_t[]", bits), ffi.NULL, local.error), local.error)
+        return np.unpackbits(bits.view(np.uint8), count=self.n_obs, bitorder="little").view(np.bool_)
 
     # ---- AnnData ----
 

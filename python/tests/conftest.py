@@ -3,6 +3,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,4 +46,4 @@ def store(example_store):
 
 @pytest.fixture(autouse=True)
 def doctest_names(doctest_namespace, example_store, tmp_path):
-    doctest_namespace.update(annblock=annblock, example_store=example_store, example_h5ad=EXAMPLE, scratch=tmp_path)
+    doctest_namespace.update(annblock=annblock, np=np, example_store=example_store, example_h5ad=EXAMPLE, scratch=tmp_path)

@@ -160,6 +160,17 @@ def test_bad_keys(store, key, error):
     assert isinstance(caught.value, annblock.Error) and len(str(caught.value)) > 15
 
 
+def test_where(store, adata):
+    obs = adata.obs
+    got = store.where('plate == "plate2" and n_genes > 300')
+    assert got.dtype == bool and np.array_equal(got, (obs["plate"] == "plate2") & (obs["n_genes"] > 300))
+    assert (store[got] != adata.X[got]).nnz == 0
+    with pytest.raises(annblock.ArgumentError):
+        store.where("plate ==")
+    with pytest.raises(annblock.NotFoundError):
+        store.where("nope == 3")
+
+
 def test_matrix_options(store, adata):
     x = store.matrix("X")
     rows = np.array([5, 1999, 0])
