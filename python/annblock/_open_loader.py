@@ -145,9 +145,9 @@ class Options:
             s.own.offsets, s.own.rows = self.array("uint64_t[]", offsets), self.array("uint64_t[]", rows)
 
     def row_set(self, chosen, n_rows):
-        out, error = ffi.new("annb_rows **"), local.error
-        check(lib.annb_rows_of_list(ffi.from_buffer("uint64_t[]", chosen), len(chosen), n_rows, out, error), error)
-        self.keep.append(ffi.gc(out[0], lib.annb_rows_close))
+        out, error = ffi.new("annb_row_set **"), local.error
+        check(lib.annb_row_set_of_list(ffi.from_buffer("uint64_t[]", chosen), len(chosen), n_rows, out, error), error)
+        self.keep.append(ffi.gc(out[0], lib.annb_row_set_close))
         return self.keep[-1]
 
 

@@ -43,7 +43,7 @@ def entropy(stores, label, *, batches=1000, epoch=0, **options):
     whole, k = bits(members), len(np.unique(members[members >= 0]))
     blocks = max(loader.batch_size / loader.block_size, 1)
     loss = (k - 1) / (2 * np.log(2))
-    lower, upper = max(whole - loss / blocks, 0.0), max(whole - loss / loader.batch_size, 0.0)
+    lower, upper = max(float(whole - loss / blocks), 0.0), max(float(whole - loss / loader.batch_size), 0.0)
     return Entropy(float(np.mean(found)), float(np.std(found)), whole, lower, upper, k, len(found))
 
 

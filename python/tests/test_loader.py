@@ -155,6 +155,17 @@ def test_rows(store, adata):
         loader(store, rows=[1, 1])
 
 
+def test_where(store, adata):
+    obs = adata.obs
+    one = loader(store, where='plate == "plate2" and n_genes > 250')
+    expected = np.flatnonzero((obs["plate"] == "plate2") & (obs["n_genes"] > 250))
+    assert sorted(rows_of(one)) == list(expected)
+    both = loader(store, where='plate == "plate2"', rows=slice(0, 1000))
+    assert sorted(rows_of(both)) == list(np.flatnonzero((obs["plate"] == "plate2").to_numpy()[:1000]))
+    classes = loader(store, where='plate == "plate2"', strategy="balanced", balance="cell_type", num_samples=500)
+    assert set(obs["plate"].iloc[rows_of(classes)]) == {"plate2"}
+
+
 def test_genes(store, adata):
     names = [*adata.var_names[[700, 3, 2399]], "no such gene", adata.var_names[0]]
     with pytest.warns(UserWarning, match="1 of 5 genes"):
@@ -332,10 +343,9 @@ def test_no_leaks(store):
 INTERRUPTED = """
 import annblock, sys, os, signal, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-def slow(batch):
-    return batch
-loader = annblock.Loader(sys.argv[1], transform=slow)
-threading.Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
+loader = annblock.Loader(sys.argv[1])
+next(iter(loader))
+threading.Thread(target=lambda: (time.sleep(0.2), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
 try:
     while True:
         for batch in loader:
