@@ -216,7 +216,7 @@ def train(batches, n_genes, n_classes):
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     losses = []
     for x, y in batches:
-        loss = torch.nn.functional.cross_entropy(model(torch.log1p(x)), y)
+        loss = torch.nn.functional.cross_entropy(model(torch.log1p(x)), y, ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
