@@ -69,7 +69,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 # Real files to test against, when they are there; the tests pass without them.
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
-.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv package
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv package check-torch
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -169,10 +169,16 @@ $(VENV)/.ready: tests/requirements.txt
 	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
+VENV_TORCH := build/venv-torch
+$(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
+	@mkdir -p build
+	$(PYTHON) -m venv $(VENV_TORCH)
+	$(VENV_TORCH)/bin/pip install -qq --requirement tests/requirements.txt --requirement tests/requirements-torch.txt
+	@touch $@
+install_package = rm -rf build/lib build/lib.* && $(1)/bin/pip install -qq --no-build-isolation --no-deps .
 # What pip left in build/lib.* would go into the package again.
 package: venv ## install the Python package into build/venv, for its tests
-	@rm -rf build/lib build/lib.*
-	@$(VENV)/bin/pip install -qq --no-build-isolation --no-deps .
+	@$(call install_package,$(VENV))
 
 # ---- run ----
 
@@ -204,6 +210,10 @@ check-aarch64: ## kernels and Rice codecs for aarch64, cross-built and run under
 check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv package
 	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python package
+
+check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: workers, torch.distributed, resuming, training
+	@$(call install_package,$(VENV_TORCH))
+	@VENV=$(VENV_TORCH) tests/run.sh torch
 
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
