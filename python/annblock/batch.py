@@ -3,8 +3,9 @@ import numpy as np
 
 from ._c import ffi, lib
 
-INDEX = {False: np.dtype(np.int32), True: np.dtype(np.int64)}
-INT64, UINT64, INT32 = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.int32)
+INT64, INT32 = np.dtype(np.int64).str, np.dtype(np.int32).str
+INDEX = {False: INT32, True: INT64}
+cast = ffi.cast
 
 
 class Batch(dict):
@@ -59,10 +60,11 @@ class Memory:
     def __init__(self, held):
         self.held = held
 
-    def array(self, pointer, shape, dtype):
+    def array(self, pointer, shape, kind):
+        """`kind`: a dtype's `str`, which numpy takes long to tell."""
         if not shape[0]:
-            return np.empty(shape, dtype)
-        return np.asarray(View(self.held, int(ffi.cast("uintptr_t", pointer)), shape, dtype.str))
+            return np.empty(shape, kind)
+        return np.asarray(View(self.held, int(cast("uintptr_t", pointer)), shape, kind))
 
 
 class View:
@@ -112,17 +114,17 @@ def csr_to_torch(n_cols):
 def wrap(batch, matrices, labels, tensor):
     """The Batch of a filled annb_batch, which it keeps until its arrays are gone.
 
-    `matrices`: (name, dtype, what makes a sparse matrix of its arrays) of each; `tensor`: torch.from_numpy or None.
+    `matrices`: (name, dtype's str, what makes a sparse matrix of its arrays) of each; `tensor`: torch.from_numpy or None.
     """
     memory, n = Memory(batch), batch.n_rows
     out = Batch()
-    for i, (name, dtype, make) in enumerate(matrices):
+    for i, (name, kind, make) in enumerate(matrices):
         m = batch.matrices[i]
         if m.dense:
-            values = memory.array(m.values, (n, m.n_cols), dtype)
+            values = memory.array(m.values, (n, m.n_cols), kind)
             out[name] = tensor(values) if tensor else values
         else:
-            parts = memory.array(m.indptr, (n + 1,), INT64), memory.array(m.indices, (m.nnz,), INDEX[m.index64]), memory.array(m.values, (m.nnz,), dtype)
+            parts = memory.array(m.indptr, (n + 1,), INT64), memory.array(m.indices, (m.nnz,), INDEX[m.index64]), memory.array(m.values, (m.nnz,), kind)
             out[name] = make(*parts)
     codes = [memory.array(batch.labels[i], (n,), INT32) for i in range(len(labels))]
     rows = memory.array(batch.rows, (n,), INT64)
