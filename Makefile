@@ -18,6 +18,7 @@ B := build/$(VARIANT)
 WERROR ?= -Werror
 CFLAGS_release := -O2 -g
 CFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS ?= $(CFLAGS_$(VARIANT))
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(WERROR)
 BASE_CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARNINGS) -Iinclude -pthread -fPIC -MMD -MP
@@ -69,7 +70,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 # Real files to test against, when they are there; the tests pass without them.
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
-.PHONY: all lib cli examples tests help demo check check-c check-asan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv package check-torch
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -135,7 +136,7 @@ $(SHARED_CONVERT): $(call objects,$(CONVERT_SRC)) $(B)/libannblock-convert.map $
 
 $(CLI): $(call objects,$(CLI_SRC)) $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CLI_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CLI_LIBS) -lm
 $(B)/examples/%: $(B)/obj/examples/%.o $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
@@ -169,6 +170,7 @@ $(VENV)/.ready: tests/requirements.txt
 	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
+.PHONY: package check-torch bench-python
 VENV_TORCH := build/venv-torch
 $(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
 	@mkdir -p build
@@ -198,6 +200,11 @@ check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSa
 	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=asan cli tests venv
 	@B=build/asan tests/run.sh c python
 
+TSAN_TESTS := test_loader test_reader test_fetch test_row_set test_sampler_plan
+check-tsan: ## tests with threads under ThreadSanitizer
+	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=tsan $(TSAN_TESTS:%=build/tsan/tests/%)
+	@for t in $(TSAN_TESTS); do B=build/tsan T=$$t TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' tests/run.sh c || exit 1; done
+
 check-valgrind: ## C tests under valgrind
 	@scripts/deps.sh build test valgrind
 	@$(MAKE) --no-print-directory -j$(JOBS) tests
@@ -218,15 +225,25 @@ check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: wor
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
+bench-python: deps-bench $(VENV_TORCH)/.ready ## measure the Python loader beside the C loader; BENCH_ARGS='STORE [--h5ad FILE] …', see bench/python/loader.py --help
+	@$(MAKE) --no-print-directory -j$(JOBS) cli
+	@$(call install_package,$(VENV_TORCH))
+	@$(VENV_TORCH)/bin/python bench/python/loader.py --c $(CLI) $(BENCH_ARGS)
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
+LOADER_DIR ?= build/bench-loader
+bench-loader: deps-bench ## measure the loader beside memcpy and random reads; LOADER_STORE=DIR for a store of your own, LOADER_ARGS='--repeats 5 …'
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs cli
+	@[ -n '$(LOADER_STORE)' ] || [ -d $(LOADER_DIR)/cells.annblock/manifests ] || { mkdir -p $(LOADER_DIR) && \
+	  $(B)/bench/gen -n 30000 $(LOADER_DIR)/cells.h5ad && $(CLI) pack $(LOADER_DIR)/cells.h5ad -o $(LOADER_DIR)/cells.annblock && rm $(LOADER_DIR)/cells.h5ad; }
+	@$(B)/bench/loader $(or $(LOADER_STORE),$(LOADER_DIR)/cells.annblock --thin $(LOADER_DIR)/thin.annblock) $(LOADER_ARGS)
 fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
 	@build/fuzz/records $(or $(FUZZ_N),10000000)
-.PHONY: bench-programs bench-codec fuzz
+.PHONY: bench-programs bench-codec bench-loader fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----

@@ -17,6 +17,9 @@ int cmd_head(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
+int cmd_sample(int argc, char **argv);
+int cmd_entropy(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 
 /* "annblock: <message>" on stderr; returns CLI_FAILED. */
 int cli_fail(const annb_error *err);

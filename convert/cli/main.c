@@ -16,6 +16,8 @@ static const command commands[] = {
     {"info", "annblock info", cmd_info},       {"head", "annblock head", cmd_head},
     {"verify", "annblock verify", cmd_verify}, {"export", "annblock export", cmd_export},
     {"convert-check", "annblock convert-check", cmd_compare},
+    {"sample", "annblock sample", cmd_sample}, {"entropy", "annblock entropy", cmd_entropy},
+    {"bench", "annblock bench", cmd_bench},
 };
 
 static const char doc[] = "Pack AnnData .h5ad files into an immutable, checksummed store for training, and get them back exactly.\v"
@@ -27,6 +29,9 @@ static const char doc[] = "Pack AnnData .h5ad files into an immutable, checksumm
                           "  verify STORE                   check every byte\n"
                           "  export STORE -o OUT.h5ad       the .h5ad file again\n"
                           "  convert-check A.h5ad B.h5ad    compare two .h5ad files object by object\n"
+                          "  sample STORE                   minibatches of an epoch, as row numbers\n"
+                          "  entropy STORE --label COLUMN   how mixed the labels of minibatches are\n"
+                          "  bench STORE                    minibatches a second, beside a plain copy\n"
                           "  help COMMAND                   how to use a command\n\n"
                           "Results go to standard output, messages to standard error.\n"
                           "Exit status: 0 done, 1 a problem with the data or a file, 2 wrong usage.";
@@ -51,14 +56,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     state->next = state->argc;
     return 0;
   }
-  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: pack, append, info, head, verify, export, convert-check or help");
+  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: pack, append, info, head, verify, export, convert-check, sample, entropy, bench or help");
   return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp parser = {.parser = parse, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc};
 
 static int unknown(const char *name) {
-  fprintf(stderr, "annblock: there is no command '%s'; expected pack, append, info, head, verify, export, convert-check or help\n", name);
+  fprintf(stderr, "annblock: there is no command '%s'; expected pack, append, info, head, verify, export, convert-check, sample, entropy, bench or help\n", name);
   fprintf(stderr, "Try `annblock --help' for more information.\n");
   return CLI_USAGE;
 }
