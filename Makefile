@@ -226,9 +226,8 @@ bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
 bench-python: deps-bench $(VENV_TORCH)/.ready ## measure the Python loader beside the C loader; BENCH_ARGS='STORE [--h5ad FILE] …', see bench/python/loader.py --help
-	@$(MAKE) --no-print-directory -j$(JOBS) cli
 	@$(call install_package,$(VENV_TORCH))
-	@$(VENV_TORCH)/bin/python bench/python/loader.py --c $(CLI) $(BENCH_ARGS)
+	@$(VENV_TORCH)/bin/python bench/python/loader.py $(BENCH_ARGS)
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
