@@ -38,6 +38,8 @@ HDF5_CFLAGS = $(call once,HDF5_CFLAGS,$(patsubst -I%,-isystem %,$(call pkg_cflag
 HDF5_LIBS = $(call once,HDF5_LIBS,$(call pkg_libs,$(HDF5)))
 STORE_CFLAGS = $(call once,STORE_CFLAGS,$(call pkg_cflags,liblz4 libxxhash nettle))
 STORE_LIBS = $(call once,STORE_LIBS,$(call pkg_libs,liblz4 nettle))
+DEFLATE_CFLAGS = $(call once,DEFLATE_CFLAGS,$(call pkg_cflags,libdeflate))
+DEFLATE_LIBS = $(call once,DEFLATE_LIBS,$(call pkg_libs,libdeflate))
 CLI_CFLAGS = $(call once,CLI_CFLAGS,$(call pkg_cflags,jansson))
 CLI_LIBS = $(call once,CLI_LIBS,$(call pkg_libs,jansson))
 CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
@@ -87,10 +89,10 @@ help: ## this list
 # ---- compile ----
 
 $(B)/obj/store/%.o $(B)/obj/reader/%.o: MODULE_CFLAGS = $(STORE_CFLAGS)
-$(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
+$(B)/obj/convert/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS)
 $(B)/obj/convert/cli/%.o: MODULE_CFLAGS = $(CLI_CFLAGS)
-$(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(CHECK_CFLAGS)
-$(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS)
+$(B)/obj/tests/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS) $(CHECK_CFLAGS)
+$(B)/obj/bench/%.o: MODULE_CFLAGS = $(STORE_CFLAGS) $(HDF5_CFLAGS) $(DEFLATE_CFLAGS)
 SIMDE_CFLAGS := -Wno-psabi -fwrapv # vectors are passed inside the file only; SIMDe lets signed lanes wrap
 $(B)/obj/tests/avx512_emulated.o: MODULE_CFLAGS += $(SIMDE_CFLAGS)
 
@@ -129,14 +131,14 @@ $(SHARED): $(call objects,$(STORE_SRC)) $(B)/libannblock.map
 # Public functions come from libannblock; the private helpers it does not export are linked in from the archive.
 $(SHARED_CONVERT): $(call objects,$(CONVERT_SRC)) $(B)/libannblock-convert.map $(SHARED) $(STATIC)
 	$(call say,LINK)
-	$(Q)$(link_shared) $(filter %.o,$^) $(SHARED) $(STATIC) $(HDF5_LIBS) $(STORE_LIBS)
+	$(Q)$(link_shared) $(filter %.o,$^) $(SHARED) $(STATIC) $(HDF5_LIBS) $(DEFLATE_LIBS) $(STORE_LIBS)
 	$(Q)$(shared_links)
 
 # ---- programs ----
 
 $(CLI): $(call objects,$(CLI_SRC)) $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CLI_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(DEFLATE_LIBS) $(STORE_LIBS) $(CLI_LIBS) -lm
 $(B)/examples/%: $(B)/obj/examples/%.o $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
@@ -147,12 +149,12 @@ $(B)/bench/codec: PEER_LIBS = $(call pkg_libs,libzstd) -lblosc
 $(B)/bench/%: $(B)/obj/bench/%.o $(B)/libbench.a $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) $(filter %.a,$^) $(HDF5_LIBS) $(STORE_LIBS) $(PEER_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) $(filter %.a,$^) $(HDF5_LIBS) $(DEFLATE_LIBS) $(STORE_LIBS) $(PEER_LIBS) -lm
 # Archives, so that a test links only the modules it reaches.
 $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libtests.a $(STATIC_CONVERT) $(STATIC)
 	$(call say,LINK)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(STORE_LIBS) $(CHECK_LIBS) -lm
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(HDF5_LIBS) $(DEFLATE_LIBS) $(STORE_LIBS) $(CHECK_LIBS) -lm
 
 # ---- what has to be installed ----
 
@@ -237,12 +239,16 @@ bench-loader: deps-bench ## measure the loader beside memcpy and random reads; L
 	@[ -n '$(LOADER_STORE)' ] || [ -d $(LOADER_DIR)/cells.annblock/manifests ] || { mkdir -p $(LOADER_DIR) && \
 	  $(B)/bench/gen -n 30000 $(LOADER_DIR)/cells.h5ad && $(CLI) pack $(LOADER_DIR)/cells.h5ad -o $(LOADER_DIR)/cells.annblock && rm $(LOADER_DIR)/cells.h5ad; }
 	@$(B)/bench/loader $(or $(LOADER_STORE),$(LOADER_DIR)/cells.annblock --thin $(LOADER_DIR)/thin.annblock) $(LOADER_ARGS)
-fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs
+bench-convert: deps-bench ## measure packing and export beside annbatch, cellstream and anndata; BENCH_ARGS='--cells 300000 --genes 30000 …', see bench/convert.py --help
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@scripts/bench_venv.sh build/venv-bench
+	@$(PYTHON) bench/convert.py --build $(B) $(BENCH_ARGS)
+fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs of each codec (10000000)
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
-	@build/fuzz/records $(or $(FUZZ_N),10000000)
-.PHONY: bench-programs bench-codec bench-loader fuzz
+	@for c in plain lz4 count dict; do build/fuzz/records $(or $(FUZZ_N),10000000) 1 $$c || exit 1; done
+.PHONY: bench-programs bench-codec bench-loader bench-convert fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----

@@ -92,6 +92,7 @@ annb_status annb_store_open(const char *path, const annb_open_options *options, 
   annb_status s = store->path ? ANNB_OK : annb_fail_memory(err);
   if (!s) s = choose_generation(path, options ? options->generation : 0, &generation, &store->manifest_path, err);
   if (!s) s = annb_manifest_load(store->manifest_path, generation, &store->manifest, err);
+  if (!s && options && options->one_part) s = annb_manifest_take_part(&store->manifest, options->part, path, err);
   if (!s) s = make_tables(store, err);
   if (s) annb_store_close(store);
   else *out = store;

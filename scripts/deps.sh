@@ -3,7 +3,7 @@
 # Says nothing when nothing is missing. Debian and Ubuntu; elsewhere it names the packages and fails when a library is not found.
 set -eu
 
-build=(gcc libc6-dev make pkg-config libhdf5-dev liblz4-dev libxxhash-dev nettle-dev libjansson-dev)
+build=(gcc libc6-dev make pkg-config libhdf5-dev liblz4-dev libxxhash-dev libdeflate-dev nettle-dev libjansson-dev)
 test=(binutils check g++ libsimde-dev python3 python3-venv)
 bench=(libzstd-dev libblosc-dev liblz4-dev)
 valgrind=(valgrind)
@@ -34,6 +34,7 @@ elsewhere() {
       libhdf5-dev) pkg-config --exists hdf5 2>/dev/null || pkg-config --exists hdf5-serial 2>/dev/null || missing+=("HDF5 (hdf5)") ;;
       liblz4-dev) pkg-config --exists liblz4 2>/dev/null || missing+=("LZ4 (liblz4)") ;;
       libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null || missing+=("xxHash (libxxhash)") ;;
+      libdeflate-dev) pkg-config --exists libdeflate 2>/dev/null || missing+=("libdeflate (libdeflate)") ;;
       libzstd-dev) pkg-config --exists libzstd 2>/dev/null || missing+=("Zstandard (libzstd)") ;;
       libblosc-dev) echo '#include <blosc.h>' | "${CC:-cc}" -E - >/dev/null 2>&1 || missing+=("C-Blosc 1 (libblosc)") ;;
       nettle-dev) pkg-config --exists nettle 2>/dev/null || missing+=("Nettle (nettle)") ;;

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 map=false
 [ "$1" = --map ] && { map=true; shift; }
 
-declared() { printf '#include <annblock/%s.h>\n' "$@" | ${CC:-cc} -std=c11 -Iinclude -E -P - | grep -oE '\bannb_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u; }
+declared() { printf '#include <annblock/%s.h>\n' "$@" | ${CC:-cc} -std=c11 -Iinclude -E -P - | grep -oE '\bannb_[a-z0-9_]+\(' | tr -d ' (' | sort -u; }
 
 case $1 in
   store) names=$(declared annblock) ;;

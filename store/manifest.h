@@ -53,6 +53,9 @@ annb_status annb_manifest_append_schema(annb_manifest *m, const annb_manifest *m
 /* Take objects that nothing names out of the table. Every reference must be in range. */
 annb_status annb_manifest_prune(annb_manifest *m, annb_error *err);
 
+/* Make a loaded manifest that of one part by itself: its own rows, genes, matrices and columns. ANNB_ENOTFOUND; `path` is for messages. */
+annb_status annb_manifest_take_part(annb_manifest *m, uint32_t part, const char *path, annb_error *err);
+
 /* Append a row, growing the table. ANNB_EINVAL past the limits of SPEC.md 1.2. An object of equal sha256 and kind is reused. Part
  * matrices and segments belong to the part that was added last; annb_txn_commit counts the parts' n_matrices, the caller sets the
  * other first_… and n_… fields. */

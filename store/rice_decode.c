@@ -24,15 +24,21 @@ uint64_t annb_varint_take(annb_cursor *c) {
 static uint64_t n_groups(uint64_t n) { return (n + ANNB_RICE_GROUP - 1) / ANNB_RICE_GROUP; }
 
 /* Bytes of a sequence's low bits. */
-static uint64_t lows_size(annb_rice_seq *seq, unsigned *max_k) {
-  uint64_t size = 0, groups = n_groups(seq->n);
-  *max_k = 0;
-  for (uint64_t g = 0; g < groups; g++) {
-    unsigned k = annb_rice_param(seq, (uint32_t)g);
-    if (k > *max_k) *max_k = k;
-    uint64_t n = g + 1 < groups ? ANNB_RICE_GROUP : seq->n - g * ANNB_RICE_GROUP;
-    size += (n * k + 7) / 8;
+static uint64_t lows_size(const annb_rice_seq *seq, unsigned *max_k) {
+  uint64_t size = 0;
+  uint32_t whole = seq->n / ANNB_RICE_GROUP;
+  unsigned most = 0, k;
+  for (uint32_t g = 0; g < whole; g++) {
+    k = annb_rice_param(seq, g);
+    most = k > most ? k : most;
+    size += ANNB_RICE_GROUP / 8 * k;
   }
+  if (seq->n % ANNB_RICE_GROUP) {
+    k = annb_rice_param(seq, whole);
+    most = k > most ? k : most;
+    size += ((uint64_t)(seq->n % ANNB_RICE_GROUP) * k + 7) / 8;
+  }
+  *max_k = most;
   return size;
 }
 
@@ -55,6 +61,7 @@ static bool parse(annb_cursor c, uint32_t n, unsigned flags, body *b) {
   const uint64_t sizes[SEQS] = {n, n_head, n_tail, n_tail};
   const uint8_t *params = c.at;
   uint64_t nibbles = 0;
+  b->n_ones = 0;
   for (int i = 0; i < SEQS; i++) {
     if (nibbles > UINT32_MAX) return false;
     bool distances = i == GAPS || i == TAIL_AT;
@@ -100,17 +107,18 @@ static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratc
   return true;
 }
 
-static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_shape *shape, unsigned flags, annb_rice_row *row,
+/* The ids go to `own`, or, when it is NULL, to scratch memory. */
+static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_shape *shape, unsigned flags, uint32_t *own, annb_rice_row *row,
                        annb_scratch *scratch) {
   unsigned add = flags & ANNB_RICE_REPEATS ? 0 : 1;
-  bool wide = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || shape->n_cols >= UINT16_MAX;
-  void *ids = annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (wide ? 4 : 2));
+  bool narrow = shape->n_cols < UINT16_MAX, large = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || !narrow;
+  void *ids = own ? own : annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (large ? 4 : 2));
   if (!ids || shape->n_cols == 0) return false;
   uint32_t limit = (uint32_t)shape->n_cols - 1 + add, *ids32 = ids; /* of the sum, which is id + add */
   uint16_t *ids16 = ids;
-  row->ids16 = shape->n_cols < UINT16_MAX ? ids16 : NULL;
+  row->ids16 = narrow && !own ? ids16 : NULL;
   row->ids32 = ids32;
-  if (!wide) return kernel->ids16(&b->seq[GAPS], add, limit, ids16);
+  if (!large) return own ? kernel->ids16_wide(&b->seq[GAPS], add, limit, own) : kernel->ids16(&b->seq[GAPS], add, limit, ids16);
   if (b->max_k[GAPS] > ANNB_KERNEL_MAX_K32) kernel = &annb_kernel_scalar;
   if (!kernel->ids32(&b->seq[GAPS], add, limit, ids32)) return false;
   for (uint32_t i = 0; row->ids16 && i < row->n; i++) { /* in place: each is read before it is overwritten */
@@ -120,50 +128,56 @@ static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_
   return true;
 }
 
-/* Positions and codes of the tail: `at` and `code` point to scratch memory of n_tail elements. */
-static bool decode_tail(const annb_kernel *kernel, const body *b, uint32_t room, uint32_t *at, uint32_t *code) {
+/* The tail's elements into `codes`, which are zero. Memory of the scratch from `room` on: for two lists of n_tail. */
+static bool put_tail16(const annb_kernel *kernel, const body *b, uint32_t n, uint8_t *room, uint16_t *codes) {
+  size_t n_tail = b->seq[TAIL].n;
+  uint16_t *at = (uint16_t *)(void *)room, *code = at + n_tail + ANNB_KERNEL_SLACK;
+  if (!kernel->ids16(&b->seq[TAIL_AT], 1, n, at) || !kernel->codes16(&b->seq[TAIL], code)) return false;
+  for (size_t i = 0; i < n_tail; i++) codes[at[i]] = (uint16_t)(code[i] + 1);
+  return true;
+}
+
+/* The same where positions are large, for codes of either size. */
+static bool put_tail32(const annb_kernel *kernel, const body *b, uint32_t n, uint8_t *room, uint16_t *narrow, uint32_t *wide) {
+  size_t n_tail = b->seq[TAIL].n;
+  uint32_t *at = (uint32_t *)(void *)room, *code = at + n_tail + ANNB_KERNEL_SLACK;
   const annb_kernel *k = b->max_k[TAIL_AT] > ANNB_KERNEL_MAX_K32 ? &annb_kernel_scalar : kernel;
-  return k->ids32(&b->seq[TAIL_AT], 1, room, at) && kernel->codes32(&b->seq[TAIL], code);
+  if (!k->ids32(&b->seq[TAIL_AT], 1, n, at) || !kernel->codes32(&b->seq[TAIL], code)) return false;
+  for (size_t i = 0; i < n_tail; i++)
+    if (narrow) narrow[at[i]] = (uint16_t)(code[i] + 1);
+    else wide[at[i]] = code[i] + 1;
+  return true;
 }
 
 static bool decode_codes(const annb_kernel *kernel, const body *b, annb_rice_row *row, annb_scratch *scratch) {
   size_t n = row->n, n_head = b->seq[HEAD].n, n_tail = b->seq[TAIL].n;
   bool wide = b->max_k[HEAD] > ANNB_KERNEL_MAX_K16 || b->max_k[TAIL] > ANNB_KERNEL_MAX_K16;
   size_t codes_size = ((n + ANNB_KERNEL_SLACK) * (wide ? 4 : 2) + 63) / 64 * 64;
-  uint8_t *memory = annb_scratch_get(scratch, SLOT_CODES, codes_size + 2 * (n_tail + ANNB_KERNEL_SLACK) * sizeof(uint32_t));
-  if (!memory) return false;
-  uint32_t *at = (uint32_t *)(void *)(memory + codes_size), *code = at + n_tail + ANNB_KERNEL_SLACK;
-  void *codes = memory;
-  if (!(wide ? kernel->codes32(&b->seq[HEAD], codes) : kernel->codes16(&b->seq[HEAD], codes))) return false;
-  if (n_tail > 0 && !decode_tail(kernel, b, (uint32_t)(n - n_head), at, code)) return false;
-  if (wide) {
-    uint32_t *tail = (row->codes32 = codes) + n_head;
-    memset(tail, 0, (n - n_head + ANNB_KERNEL_SLACK) * sizeof *tail);
-    for (size_t i = 0; i < n_tail; i++) tail[at[i]] = code[i] + 1;
-    return true;
-  }
-  uint16_t *tail = (row->codes16 = codes) + n_head;
-  memset(tail, 0, (n - n_head + ANNB_KERNEL_SLACK) * sizeof *tail);
-  for (size_t i = 0; i < n_tail; i++) tail[at[i]] = (uint16_t)(code[i] + 1);
-  return true;
+  uint8_t *codes = annb_scratch_get(scratch, SLOT_CODES, codes_size + 2 * (n_tail + ANNB_KERNEL_SLACK) * sizeof(uint32_t));
+  if (!codes) return false;
+  uint8_t *room = codes + codes_size;
+  uint32_t *codes32 = (uint32_t *)(void *)codes, n_rest = (uint32_t)(n - n_head);
+  uint16_t *codes16 = (uint16_t *)(void *)codes;
+  if (!(wide ? kernel->codes32(&b->seq[HEAD], codes32) : kernel->codes16(&b->seq[HEAD], codes16))) return false;
+  memset(wide ? codes + n_head * 4 : codes + n_head * 2, 0, (n_rest + ANNB_KERNEL_SLACK) * (wide ? 4 : 2));
+  if (wide) row->codes32 = codes32;
+  else row->codes16 = codes16;
+  if (n_tail == 0) return true;
+  if (!wide && b->max_k[TAIL_AT] <= ANNB_KERNEL_MAX_K16 && n_rest < UINT16_MAX) return put_tail16(kernel, b, n_rest, room, codes16 + n_head);
+  return put_tail32(kernel, b, n_rest, room, wide ? NULL : codes16 + n_head, wide ? codes32 + n_head : NULL);
 }
 
-bool annb_rice_decode(const annb_kernel *kernel, const annb_row_shape *shape, unsigned flags, const uint8_t *data, size_t length,
-                      annb_rice_row *row, annb_scratch *scratch) {
-  body b = {.n_ones = 0};
-  if (!kernel) kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
+bool annb_rice_decode(const annb_row_shape *shape, unsigned flags, const uint8_t *data, size_t length, uint32_t *ids, annb_rice_row *row,
+                      annb_scratch *scratch) {
+  body b;
+  const annb_kernel *kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
   *row = (annb_rice_row){.n = shape->nnz};
   if (!parse(annb_cursor_of(data, length, 0, length), shape->nnz, flags, &b)) return false;
   row->n_escapes = b.n_escapes;
   row->escapes = b.escapes;
   row->escapes_end = b.lows;
-  return pad_lows(&b, scratch) && decode_ones(kernel, &b, scratch) && decode_ids(kernel, &b, shape, flags, row, scratch) &&
+  return pad_lows(&b, scratch) && decode_ones(kernel, &b, scratch) && decode_ids(kernel, &b, shape, flags, ids, row, scratch) &&
          decode_codes(kernel, &b, row, scratch);
-}
-
-void annb_rice_ids(const annb_kernel *kernel, const annb_rice_row *row, uint32_t *indices) {
-  if (row->ids16) kernel->widen(row->ids16, row->n, indices);
-  else memcpy(indices, row->ids32, (size_t)row->n * sizeof *indices);
 }
 
 void annb_rice_escape(const uint8_t **at, const uint8_t *end, uint32_t *position, uint32_t *code) {

@@ -2,6 +2,7 @@
 
 #include "cursor.h"
 #include "error.h"
+#include "kernels/kernels.h"
 
 #include <annblock/annblock.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static annb_status read_all(annb_segment *g, annb_error *err) {
   if (s) return s;
   memcpy(&g->header, g->envelope.header.kind, sizeof g->header);
   g->salt = g->envelope.header.check;
+  g->kernel = annb_kernel_best();
   s = check_header(&g->header, g->envelope.header.incompat, g->path, err);
   if (!s) s = read_sections(g, err);
   if (s) return s;
@@ -168,7 +170,8 @@ annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record
 }
 
 annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const annb_record_ref *record, annb_error *err) {
-  if (annb_record_check(record->data, record->length, segment->salt, row) == record->check) return ANNB_OK;
+  uint64_t hash = segment->kernel->hash64(record->data, (size_t)record->length);
+  if ((uint32_t)annb_mix(hash, segment->salt, row) == record->check) return ANNB_OK;
   return annb_fail_row(err, ANNB_ECORRUPT, segment->path, (int64_t)row, "record of row %llu does not match its check", ROW(row));
 }
 

@@ -22,6 +22,7 @@ typedef struct annb_segment {
   annb_fmt_segment_header header;
   annb_fmt_segment_meta meta;
   uint64_t salt, blocks_end, index_offset, n_pages;
+  const struct annb_kernel *kernel; /* the best of this machine */
   _Atomic uint64_t *checked; /* bit per index page that was found good */
 } annb_segment;
 

@@ -5,6 +5,7 @@
 #include "io.h"
 #include "leftovers.h"
 #include "publish.h"
+#include "target.h"
 
 #include <annblock/annblock.h>
 #include <errno.h>
@@ -35,48 +36,6 @@ struct annb_txn {
 
 static const char *const dir_names[N_DIRS] = {NULL, "objects", "manifests", "tmp"};
 
-static bool is_our_dir(const char *name) {
-  for (int i = DIR_OBJECTS; i < N_DIRS; i++) {
-    if (!strcmp(name, dir_names[i])) return true;
-  }
-  return false;
-}
-
-/* "<64 hexadecimal digits>.<suffix of an object>" */
-static bool is_object_name(const char *name) {
-  if (strlen(name) < 64 || strspn(name, "0123456789abcdef") != 64) return false;
-  for (int kind = ANNB_OBJECT_SEGMENT; kind <= ANNB_OBJECT_RESTORE; kind++) {
-    if (!strcmp(name + 64, annb_object_suffix((annb_object_kind)kind))) return true;
-  }
-  return false;
-}
-
-static bool is_manifest_name(const char *name) {
-  uint64_t generation;
-  return annb_manifest_generation(name, &generation);
-}
-
-/* ANNB_EEXIST when `dir` holds a name that `ours` does not know. A directory that is missing holds none. */
-static annb_status check_names(const char *dir, bool (*ours)(const char *name), annb_error *err) {
-  annb_error why = {.system_errno = 0};
-  char **names;
-  size_t n;
-  annb_path_kind kind;
-  annb_status s = annb_io_kind(dir, &kind, err);
-  if (s || kind == ANNB_PATH_ABSENT) return s;
-  if (kind != ANNB_PATH_DIR) return annb_fail(err, ANNB_EEXIST, dir, "exists and is not a directory: choose another name for the store");
-  s = annb_io_list(dir, &names, &n, &why);
-  if (why.system_errno == ENOENT) return ANNB_OK; /* another transaction that gave up removed it just now */
-  if (s && err) *err = why;
-  for (size_t i = 0; !s && i < n; i++) {
-    if (!ours(names[i]))
-      s = annb_fail(err, ANNB_EEXIST, dir, "exists and is not an unfinished store (it holds '%.200s'): choose another name for the store",
-                    names[i]);
-  }
-  annb_io_free_names(names, n);
-  return s;
-}
-
 /* The newest generation, 0 when there is none or no directory for them (yet, or no longer). */
 static annb_status newest(const annb_txn *txn, uint64_t *generation, annb_error *err) {
   annb_error why = {.system_errno = 0};
@@ -104,9 +63,9 @@ static annb_status check_target(const annb_txn *txn, annb_error *err) {
   if (generation == 0 && txn->mode == ANNB_TXN_APPEND)
     return annb_fail(err, ANNB_ENOTSTORE, txn->dirs[DIR_STORE], "is not a store that parts can be added to: pack the first ones into it");
   if (generation == 0) {
-    s = check_names(txn->dirs[DIR_STORE], is_our_dir, err);
-    if (!s) s = check_names(txn->dirs[DIR_OBJECTS], is_object_name, err);
-    return s ? s : check_names(txn->dirs[DIR_MANIFESTS], is_manifest_name, err);
+    s = annb_target_check_names(txn->dirs[DIR_STORE], ANNB_TARGET_STORE, err);
+    if (!s) s = annb_target_check_names(txn->dirs[DIR_OBJECTS], ANNB_TARGET_OBJECTS, err);
+    return s ? s : annb_target_check_names(txn->dirs[DIR_MANIFESTS], ANNB_TARGET_MANIFESTS, err);
   }
   if (txn->mode == ANNB_TXN_CREATE)
     return annb_fail(err, ANNB_EEXIST, txn->dirs[DIR_STORE], "is a store already");
@@ -404,6 +363,18 @@ char *annb_txn_object_path(const annb_txn *txn, const annb_fmt_object *object) {
   return annb_object_path(txn->dirs[DIR_STORE], object);
 }
 
+/* Generation, store id and parent of the manifest that follows `parent`, which is empty when there is none. */
+static annb_status set_next(const annb_txn *txn, const annb_manifest *parent, annb_manifest *m, annb_error *err) {
+  if (parent->header.generation == UINT64_MAX)
+    return annb_fail(err, ANNB_ERANGE, txn->dirs[DIR_STORE], "has the highest generation there can be");
+  memset(&m->header, 0, sizeof m->header);
+  m->header.generation = parent->header.generation + 1;
+  if (m->header.generation == 1) return ANNB_OK;
+  memcpy(m->header.store_id, parent->header.store_id, sizeof m->header.store_id);
+  memcpy(m->header.parent, parent->sha256, sizeof m->header.parent);
+  return ANNB_OK;
+}
+
 /* The manifest to publish on the generation that is the newest now. */
 static annb_status make_draft(annb_txn *txn, annb_manifest *draft, annb_error *err) {
   annb_manifest base;
@@ -420,6 +391,7 @@ static annb_status make_draft(annb_txn *txn, annb_manifest *draft, annb_error *e
   else if (!s) s = annb_manifest_append_schema(draft, &base, err);
   if (!s && (txn->build || txn->mode == ANNB_TXN_APPEND)) s = annb_manifest_prune(draft, err);
   if (!s) s = complete(txn, draft, err);
+  if (!s && txn->mode == ANNB_TXN_APPEND) s = set_next(txn, &base, draft, err); /* on this one and no later one */
   annb_manifest_free(&base);
   return s;
 }
@@ -446,28 +418,19 @@ static annb_status sync_dirs(const annb_txn *txn, bool is_new, annb_error *err) 
   return s;
 }
 
-/* Generation, store id and parent of the manifest, as the store is now. */
-static annb_status set_generation(const annb_txn *txn, annb_manifest *m, annb_error *err) {
+/* The same with the generation that is the newest now: nothing of it is in the manifest. */
+static annb_status set_newest(const annb_txn *txn, annb_manifest *m, annb_error *err) {
   annb_manifest parent;
-  uint64_t newest_now;
-  annb_status s = newest(txn, &newest_now, err);
-  if (s) return s;
-  if (newest_now == UINT64_MAX) return annb_fail(err, ANNB_ERANGE, txn->dirs[DIR_STORE], "has the highest generation there can be");
-  memset(&m->header, 0, sizeof m->header);
-  m->header.generation = newest_now + 1;
-  if (newest_now == 0) return ANNB_OK;
-  s = load_parent(txn, newest_now, &parent, err);
-  if (s) return s;
-  memcpy(m->header.store_id, parent.header.store_id, sizeof m->header.store_id);
-  memcpy(m->header.parent, parent.sha256, sizeof m->header.parent);
+  annb_status s = annb_txn_base(txn, &parent, err);
+  if (!s) s = set_next(txn, &parent, m, err);
   annb_manifest_free(&parent);
-  return ANNB_OK;
+  return s;
 }
 
 /* ANNB_EEXIST when another writer took the generation. */
 static annb_status publish_manifest(annb_txn *txn, annb_manifest *m, annb_error *err) {
   const char *temp;
-  annb_status s = set_generation(txn, m, err);
+  annb_status s = txn->mode == ANNB_TXN_APPEND ? ANNB_OK : set_newest(txn, m, err);
   if (s) return s;
   if (txn->mode == ANNB_TXN_CREATE && m->header.generation > 1) return lost_race(txn, err);
   s = sync_dirs(txn, m->header.generation == 1, err);

@@ -249,6 +249,7 @@ static void check_all(annb_verifier *v, annb_error *err) {
   check_manifests(v, &manifests, &manifest, &newest);
   if (!newest) annb_manifest_free(&manifest);
   if (newest && !v->stopped) annb_verifier_objects(v, &manifest);
+  if (newest && !v->stopped && v->n_findings == 0) annb_verifier_maps(v, &manifest); /* damaged bytes need no second finding */
   if (!v->stopped) check_rest(v, &objects, &manifest);
   listing_free(&manifests);
   listing_free(&objects);

@@ -35,6 +35,9 @@ void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest);
 /* The same of objects first … end−1 alone: tests flip bytes of one file. */
 void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest, uint32_t first, uint32_t end);
 
+/* What the parts have in common: gene list and maps, schema, category maps. After the objects. */
+void annb_verifier_maps(annb_verifier *v, const annb_manifest *manifest);
+
 /* Flat arrays as the order object of a part matrix: shape, permutations, and each entry against its row. */
 void annb_verifier_source_order(annb_verifier *v, const annb_manifest *manifest, uint32_t part, uint32_t part_matrix, annb_arrays *arrays);
 

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 ACCEPT, REJECT = {}, {}
+MATRICES, REJECT_MATRICES = {}, {}  # files with more matrices than X, or none: packed with and without --matrix all
 
 
 def accept(name, *args, **kwargs):
@@ -101,6 +102,38 @@ for name, filters in {
     accept(f"csr_{name}")(lambda path, f=filters: write(path, counts(n=2000), **f))
     accept(f"csc_{name}")(lambda path, f=filters: write(path, counts(n=2000, form="csc"), **f))
     accept(f"dense_{name}")(lambda path, f=filters: write(path, counts(n=500).toarray(), chunks=(33, 7), **f))
+
+
+@accept("dense_external")
+def dense_external(path):
+    """X keeps its values in a second file beside the first."""
+    x = counts(n=40).toarray()
+    with h5py.File(write(path, x), "r+") as f:
+        del f["X"]
+        f.create_dataset("X", shape=x.shape, dtype="f4", external=[("values.bin", 16, x.nbytes)])
+        encode(f["X"], "array", "0.2.0")
+    (path.parent / "values.bin").write_bytes(b"sixteen bytes..." + x.tobytes())
+
+
+def write_newest(path, **options):
+    """In the newest format of HDF5, which its 2.0 writes when asked to: layout messages of version 5."""
+    x = counts(n=500, m=40)
+    with h5py.File(path, "w", libver="latest") as f:
+        encode(f, "anndata", "0.1.0")
+        write_frame(f, "obs", [f"cell{i}" for i in range(500)], [("number", np.arange(500))])
+        write_frame(f, "var", [f"gene{i}" for i in range(40)])
+        g = write_sparse(f, "X", x)
+        for part in ("data", "indices", "indptr"):
+            values = g[part][()]
+            del g[part]
+            g.create_dataset(part, data=values, **{k: v(values) if callable(v) else v for k, v in options.items()})
+        g["indptr"].attrs["note"] = "x" * 600  # a long header
+
+
+accept("newest_one_chunk", chunks=lambda v: v.shape, compression="gzip")(write_newest)
+accept("newest_fixed", chunks=(100,))(write_newest)
+accept("newest_growing", chunks=(100,), maxshape=(None,))(write_newest)
+accept("newest_contiguous")(write_newest)
 
 
 @accept("csr_big_endian")
@@ -274,6 +307,198 @@ def rich(path):
     a.write_h5ad(path, compression="gzip")
 
 
+# ---- more matrices than X, or none ----
+
+
+def matrices(name):
+    def add(function):
+        MATRICES[name] = lambda path: with_more(path, function)
+        return function
+
+    return add
+
+
+def with_more(path, change, x=None):
+    with h5py.File(write(path, counts(n=130, m=25) if x is None else x), "r+") as f:
+        change(f)
+
+
+def write_dense(f, name, x, **options):
+    encode(f.create_dataset(name, data=x, **options), "array", "0.2.0")
+
+
+def more(seed, n=130, m=25, **options):
+    return counts(n=n, m=m, seed=seed, **options)
+
+
+@matrices("layers_forms")
+def layers_forms(f):
+    write_sparse(f, "layers/csr", more(2, dtype="i4"))
+    write_sparse(f, "layers/csc", more(3, form="csc", dtype="f8"), index="i8", pointer="i8")
+    write_sparse(f, "layers/csr_unsorted", shuffled(more(4)))
+    write_sparse(f, "layers/csc_unsorted", shuffled(more(5, form="csc")))
+    write_sparse(f, "layers/one_order", reversed_order(more(6)))
+    write_sparse(f, "layers/gzip", more(7), compression="gzip")
+    write_dense(f, "layers/dense", more(8).toarray(), chunks=(9, 9), compression="lzf")
+    write_dense(f, "layers/half", more(9).toarray().astype("f2"))
+    write_dense(f, "layers/flags", more(10).toarray() > 0)
+    write_sparse(f, "layers/nothing", sp.csr_matrix((130, 25), dtype="u2"))
+
+
+@matrices("layers_special")
+def layers_special(f):
+    x = more(11)
+    x.data[: len(special_values("f4"))] = special_values("f4")
+    write_sparse(f, "layers/csr", x)
+    x = more(12)
+    x.indptr[-3:] = x.indptr[-4]
+    write_sparse(f, "layers/tail", x)
+    x = more(13)
+    x.indices[1:-1:7] = x.indices[0:-2:7]
+    write_sparse(f, "layers/repeats", x)
+
+
+@matrices("layers_left")
+def layers_left(f):
+    """Some that cannot be packed: they stay in the sidecar."""
+    write_sparse(f, "layers/counts", more(2))
+    write_strings(f, "obsm/words", [str(i) for i in range(130)])
+    encode(f["obsm"].create_dataset("labels", data=np.full((130, 2), "é", object), dtype=h5py.string_dtype()), "string-array", "0.2.0")
+    write_dense(f, "obsm/cube", np.zeros((130, 2, 2), "f4"))
+    write_dense(f, "obsm/complex", np.full((130, 2), 1 + 2j))
+    write_frame(f, "obsm/frame", [f"cell{i}" for i in range(130)], [("a", np.arange(130))])
+
+
+@matrices("raw_other_var")
+def raw_other_var_slots(f):
+    write_sparse(f, "raw/X", more(3, m=60))
+    write_frame(f, "raw/var", [f"gene{i}" for i in range(60)], [("length", np.arange(60))])
+    encode(f.create_group("raw/varm"), "dict", "0.1.0")
+    encode(f["raw"], "raw", "0.1.0")
+
+
+@matrices("raw_csc")
+def raw_csc(f):
+    write_sparse(f, "raw/X", more(3, m=60, form="csc", dtype="u2"))
+    write_frame(f, "raw/var", [f"gene{i}" for i in range(60)])
+    encode(f.create_group("raw/varm"), "dict", "0.1.0")
+    encode(f["raw"], "raw", "0.1.0")
+    f["uns/reference"] = np.array([f["raw/X/data"].ref, f["raw/var"].ref], h5py.ref_dtype)
+
+
+@matrices("raw_old")
+def raw_old(f):
+    """The layout of anndata 0.6: raw.X, raw.var in the root."""
+    names = lambda n: np.array([(f"g{i}".encode(), i) for i in range(n)], [("index", "S8"), ("number", "i4")])
+    for name, n in (("obs", 130), ("var", 25)):
+        del f[name]
+        f[name] = names(n)
+    f["raw.var"] = names(60)
+    g = write_sparse(f, "raw.X", more(3, m=60))
+    for node in (g, f["X"]):
+        node.attrs["h5sparse_format"], node.attrs["h5sparse_shape"] = "csr", node.attrs["shape"]
+        for attribute in ("encoding-type", "encoding-version", "shape"):
+            del node.attrs[attribute]
+
+
+@matrices("obsm_kinds")
+def obsm_kinds(f):
+    rng = np.random.default_rng(4)
+    write_dense(f, "obsm/X_pca", rng.normal(size=(130, 11)).astype("f4"))
+    write_dense(f, "obsm/X_umap", rng.normal(size=(130, 2)), chunks=(50, 1), compression="gzip")
+    write_dense(f, "obsm/whole", rng.integers(-9, 9, (130, 3)))
+    write_dense(f, "obsm/flags", rng.random((130, 4)) < 0.5)
+    write_dense(f, "obsm/half", rng.normal(size=(130, 5)).astype("f2"))
+    write_dense(f, "obsm/big_endian", rng.normal(size=(130, 2)), dtype=">f8")
+    write_dense(f, "obsm/none", np.zeros((130, 0), "f4"))
+    write_dense(f, "obsm/one", np.arange(130.0)[:, None])
+    write_sparse(f, "obsm/csr", more(5, m=300, density=0.02))
+    write_sparse(f, "obsm/csc", more(6, m=300, density=0.02, form="csc"))
+
+
+@matrices("aliases")
+def aliases(f):
+    """Matrices with several names, and arrays that two matrices share."""
+    f["layers/same"] = f["X"]
+    f["layers/soft"] = h5py.SoftLink("/X")
+    write_dense(f, "layers/dense", more(2).toarray())
+    f["obsm/dense"] = f["layers/dense"]
+    f["raw/X"] = f["X"]
+    f["raw/var"] = f["var"]
+    encode(f["raw"], "raw", "0.1.0")
+    for name in ("log", "sqrt"):
+        g = encode(f.create_group(f"layers/{name}"), "csr_matrix", "0.1.0")
+        g.attrs["shape"] = f["X"].attrs["shape"]
+        g["data"] = getattr(np, name + ("1p" if name == "log" else ""))(f["X/data"][()])
+        for part in ("indices", "indptr"):
+            g[part] = f[f"X/{part}"]
+
+
+@matrices("aliases_unsorted")
+def aliases_unsorted(f):
+    """Column-wise matrices in no order, which share their indices."""
+    x = shuffled(more(7, form="csc"))
+    write_sparse(f, "layers/a", x)
+    g = encode(f.create_group("layers/b"), "csc_matrix", "0.1.0")
+    g.attrs["shape"] = f["layers/a"].attrs["shape"]
+    g["data"] = f["layers/a/data"][()][::-1]
+    for part in ("indices", "indptr"):
+        g[part] = f[f"layers/a/{part}"]
+    del f["X"]
+    f["X"] = f["layers/b"]
+
+
+@matrices("aliases_tails")
+def aliases_tails(f):
+    """Two matrices that share arrays and end at other places in them."""
+    for name, end in (("a", 300), ("b", 500)):
+        g = encode(f.create_group(f"layers/{name}"), "csr_matrix", "0.1.0")
+        g.attrs["shape"] = f["X"].attrs["shape"]
+        for part in ("data", "indices"):
+            g[part] = f[f"X/{part}"]
+        g["indptr"] = np.minimum(f["X/indptr"][()], end)
+
+
+@matrices("x_null")
+def x_null(f):
+    del f["X"]
+    encode(f.create_dataset("X", data=h5py.Empty("f4")), "null", "0.1.0")
+    write_sparse(f, "layers/counts", more(2))
+
+
+@matrices("x_absent")
+def x_absent(f):
+    del f["X"]
+    write_sparse(f, "layers/counts", more(2, form="csc"))
+    write_dense(f, "obsm/X_pca", np.ones((130, 2)))
+
+
+@matrices("only_obs")
+def only_obs(f):
+    for name in ("X", "var"):
+        del f[name]
+
+
+@matrices("only_x")
+def only_x(f):
+    """anndata cannot read it, its Rust sister writes it."""
+    for name in ("obs", "var"):
+        del f[name]
+
+
+for n, m in ((0, 25), (130, 0), (0, 0)):
+
+    @matrices(f"empty_{n}x{m}")
+    def empty_axes(f, n=n, m=m):
+        for name, size in (("obs", n), ("var", m)):
+            del f[name]
+            write_frame(f, name, [f"n{i}" for i in range(size)])
+        del f["X"]
+        write_dense(f, "layers/dense", np.ones((n, m), "f4"))
+        write_sparse(f, "layers/csr", sp.csr_matrix(np.ones((n, m), "i4")))
+        write_dense(f, "obsm/X_pca", np.ones((n, 3), "f4"))
+
+
 # ---- what must be refused ----
 
 
@@ -317,6 +542,15 @@ REJECT["shape_huge"] = broken(lambda f: f["X"].attrs.modify("shape", np.array([1
 REJECT["shape_of_obs"] = broken(lambda f: f["X"].attrs.modify("shape", np.array([299, 40], "i8")))
 REJECT["shape_missing"] = broken(lambda f: f["X"].attrs.__delitem__("shape"))
 REJECT["encoding_unknown"] = broken(lambda f: f["X"].attrs.modify("encoding-type", "coo_matrix"))
+REJECT_MATRICES["layer_index_past_end"] = lambda path: with_more(path, lambda f: (write_sparse(f, "layers/a", more(2)), f["layers/a/indices"].__setitem__(50, 1000)))
+REJECT_MATRICES["layer_of_other_shape"] = lambda path: with_more(path, lambda f: write_sparse(f, "layers/a", more(2, m=26)))
+REJECT_MATRICES["obsm_of_other_rows"] = lambda path: with_more(path, lambda f: write_dense(f, "obsm/a", np.ones((129, 2))))
+REJECT_MATRICES["raw_of_other_rows"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2, n=129)))
+REJECT_MATRICES["obsm_never_written"] = lambda path: with_more(path, lambda f: f["obsm"].create_dataset("a", shape=(130, (1 << 31) - 1), chunks=(1, 1000), dtype="f4"))
+REJECT_MATRICES["obsm_csr_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "obsm/a", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
+REJECT_MATRICES["raw_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
+if h5py.version.hdf5_version_tuple >= (2, 0, 0):
+    REJECT["newest_filtered_chunks"] = lambda path: write_newest(path, chunks=(100,), compression="gzip")
 REJECT["no_var"] = broken(lambda f: f.__delitem__("var"))
 REJECT["obs_short"] = broken(replace("obs/_index", lambda v: v[:-1]))
 

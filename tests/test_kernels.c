@@ -130,7 +130,7 @@ static annb_rice_seq make_seq(memory *m, uint32_t n, unsigned k, bool mixed, uin
   return (annb_rice_seq){n, 1, 1, params, lows, ones};
 }
 
-typedef enum what { IDS16, IDS32, CODES16, CODES32 } what;
+typedef enum what { IDS16, IDS32, WIDE, CODES16, CODES32 } what;
 
 static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq *seq, unsigned add, uint32_t limit, unsigned shift, uint32_t out[MAX_N]) {
   size_t size = w == IDS16 || w == CODES16 ? 2 : 4;
@@ -138,6 +138,7 @@ static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq
   memset(to - 64, 0x5A, 64);
   bool ok = w == IDS16     ? k->ids16(seq, add, limit, (uint16_t *)(void *)to)
             : w == IDS32   ? k->ids32(seq, add, limit, (uint32_t *)(void *)to)
+            : w == WIDE    ? k->ids16_wide(seq, add, limit, (uint32_t *)(void *)to)
             : w == CODES16 ? k->codes16(seq, (uint16_t *)(void *)to)
                            : k->codes32(seq, (uint32_t *)(void *)to);
   uint32_t touched = 0;
@@ -151,7 +152,7 @@ static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq
 }
 
 static void compare(const annb_kernel *kernel, what w, memory *m, const annb_rice_seq *seq, unsigned shift) {
-  uint32_t a[MAX_N], b[MAX_N], limit = w == IDS16 ? 65534 : INT32_MAX;
+  uint32_t a[MAX_N], b[MAX_N], limit = w == IDS16 || w == WIDE ? 65534 : INT32_MAX;
   for (unsigned add = 0; add < 2; add++) {
     bool ok = run_seq(&annb_kernel_scalar, w, m, seq, add, limit, 0, a);
     ck_assert_int_eq(run_seq(kernel, w, m, seq, add, limit, shift, b), ok);
@@ -169,7 +170,7 @@ START_TEST(sequences_agree) {
   memory m = memory_new();
   uint8_t params[8];
   for (int w = IDS16; kernel && w <= CODES32; w++) {
-    unsigned max_k = w == IDS16 || w == CODES16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
+    unsigned max_k = w == IDS16 || w == WIDE || w == CODES16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
     for (unsigned k = 0; k <= max_k; k++)
       for (size_t l = 0; l < N_LENGTHS; l++) {
         static const uint32_t tops[] = {0, 2, 63, 64};
@@ -213,8 +214,10 @@ START_TEST(sums_do_not_wrap) {
   for (uint32_t n = 8; kernel && n <= 640; n += 7) {
     annb_rice_seq seq = make_seq(&m, n, 9, false, 63, 0, params);
     for (uint32_t i = 0; i < n; i++) m.ones.end[-(ptrdiff_t)(n + ANNB_KERNEL_OVERREAD) + i] = (uint8_t)(seq.ones[-1] + 64 * (i + 1)); /* all quotients 63 */
-    ck_assert(!run_seq(kernel, IDS16, &m, &seq, 1, 65534, 0, out));
-    ck_assert(!run_seq(kernel, IDS16, &m, &seq, 0, 65534, 0, out));
+    for (unsigned add = 0; add < 2; add++) {
+      ck_assert(!run_seq(kernel, IDS16, &m, &seq, add, 65534, 0, out));
+      ck_assert(!run_seq(kernel, WIDE, &m, &seq, add, 65534, 0, out));
+    }
   }
   memory_free(&m);
 }
@@ -240,6 +243,7 @@ START_TEST(sums_do_not_come_back) {
     }
     for (unsigned add = 0; add < 2; add++) {
       bool fits = a == b || add == 0; /* 65534 in all, or 65534 + n */
+      ck_assert_int_eq(run_seq(kernel, WIDE, &m, &seq, add, 65534, 0, out), fits);
       ck_assert_int_eq(run_seq(kernel, IDS16, &m, &seq, add, 65534, 0, out), fits);
       if (fits) ck_assert_uint_eq(out[n - 1], (a == b ? 32767u : 65534u) + add * (n - 1));
     }

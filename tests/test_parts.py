@@ -301,3 +301,78 @@ def test_bytes_do_not_depend_on_threads(two, tmp_path):
     for name, threads in [("s", 1), ("t", 4)]:
         ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / name, "--join", "outer", "--threads", threads)
     assert tree(tmp_path / "s") == tree(tmp_path / "t")
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_export_of_a_part(two, tmp_path, join):
+    """Each source as it was, whatever the store made of its genes, categories and value types."""
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", tmp_path / "a.h5ad", "-o", store, "--join", join)
+    for part, source in enumerate(["a", "b", "a"]):
+        ok("export", store, "--part", part, "-o", tmp_path / "out.h5ad", "--force")
+        ok("convert-check", tmp_path / f"{source}.h5ad", tmp_path / "out.h5ad")
+    assert "no part 3" in support.refused(run("export", store, "--part", 3, "-o", tmp_path / "x.h5ad"), "s")
+    assert not (tmp_path / "x.h5ad").exists()
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_export_of_all_parts(two, tmp_path, join):
+    """One file, equal to what anndata.concat makes, and it can be packed again."""
+    a, b = two
+    for x, scale in [(a, 1), (b, 2)]:
+        x.layers["twice"] = x.X.astype("f4") * 2
+        x.obsm["X_pca"] = np.arange(x.n_obs * 4, dtype="f4").reshape(-1, 4) * scale
+        x.obs["flag"] = np.arange(x.n_obs) % 2 == 0
+        x.obs["day"] = pd.Categorical(np.arange(x.n_obs) % 3 * scale)
+    a.obs["only_text"] = [f"t{i}" for i in range(a.n_obs)]
+    a.obs["only_flag"] = True
+    a.obs["only_float"] = np.float32(1.5)
+    a.obsm["only_a"] = np.zeros((a.n_obs, 2))
+    a.write_h5ad(tmp_path / "a.h5ad")
+    b.write_h5ad(tmp_path / "b.h5ad")
+    store, out = tmp_path / "s", tmp_path / "out.h5ad"
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", store, "--join", join, "--matrix", "all")
+    ok("export", store, "-o", out)
+    found, want = ad.read_h5ad(out), ad.concat([a, b], join=join, fill_value=0)
+    want = want[:, found.var_names]
+    assert list(found.obs_names) == list(want.obs_names) and found.shape == want.shape
+    assert np.array_equal(found.X.todense(), want.X.todense()) and np.array_equal(found.layers["twice"].todense(), want.layers["twice"].todense())
+    assert np.array_equal(found.obsm["X_pca"], np.concatenate([a.obsm["X_pca"], b.obsm["X_pca"]])) and "only_a" not in found.obsm
+    obs = ad.concat([a, b], join="outer", fill_value=0).obs
+    assert set(found.obs) == set(obs)
+    for name in obs:
+        assert [None if pd.isna(v) else v for v in found.obs[name]] == [None if pd.isna(v) else v for v in obs[name]], name
+    assert list(found.obs["label"].cat.categories) == ["B", "T", "NK", "mono"] and list(found.obs["day"].cat.categories) == [0, 1, 2, 4]
+    assert str(found.obs["batch"].dtype) == "int64" and str(found.obs["only_a"].dtype) == "Int64" and str(found.obs["only_float"].dtype) == "float32"
+    ok("pack", out, "-o", tmp_path / "again")
+    check_x(tmp_path / "again", want.X)
+    before = out.read_bytes()
+    ok("export", store, "-o", out, "--force")
+    assert out.read_bytes() == before
+
+
+def test_export_of_all_parts_needs_room(two, tmp_path):
+    store = tmp_path / "s"
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", store, "--join", "outer")
+    for limit in (100, 3000, 6000, 10000):
+        result = run("export", store, "-o", tmp_path / "out.h5ad", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        assert result.code == 1 and not [p for p in tmp_path.iterdir() if "out" in p.name], str(result)
+
+
+@pytest.mark.skipif(not support.real_files("accept"), reason="H5AD_DIR is not set")
+def test_real_files_side_by_side(tmp_path):
+    """Two real files in one store, both exported as they were."""
+    small = [p for p in support.real_files("accept") if p.suffix == ".h5ad" and 20_000 < p.stat().st_size < 2_000_000 and p.name not in support.listed("not_yet.txt")]
+    packed = 0
+    for first, second in list(zip(small[::4], small[1::4]))[:20]:
+        shutil.rmtree(tmp_path / "s", ignore_errors=True)
+        result = run("pack", first, second, "-o", tmp_path / "s", "--join", "outer", "--allow-duplicate-genes")
+        if result.code:
+            assert len([x for x in result.err.splitlines() if "note:" not in x]) == 1, str(result)
+            continue
+        packed += 1
+        ok("verify", tmp_path / "s")
+        for part, source in enumerate([first, second]):
+            ok("export", tmp_path / "s", "--part", part, "-o", tmp_path / "out.h5ad", "--force")
+            ok("convert-check", source, tmp_path / "out.h5ad")
+    assert packed >= 10

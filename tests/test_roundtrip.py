@@ -11,6 +11,7 @@ from h5compare import differences
 from support import LONG, SANITIZED, Rows, by_gene, columns, fetch_csr, fetch_dense, info, listed, ok, opens_in_anndata, real_files, refused, run, sidecar, tree
 
 NOT_YET = listed("not_yet.txt")
+BESIDE = {"gen_layout_external_storage.h5ad": ("gen_ext.bin", np.arange(20, dtype="f4").tobytes())}  # a file with X's values, which is not in the folder
 SLOW = {"gen_csr_nnz_over_2p31_vds.h5ad"}
 KINDS = {".h5mu": "MuData", ".loom": "loom", ".h5": "10x"}
 
@@ -19,12 +20,35 @@ def files(folder):
     return [pytest.param(p, id=p.name) for p in real_files(folder)] or [pytest.param(None, marks=pytest.mark.skip(reason="H5AD_DIR is not set"))]
 
 
-def has_x(path):
-    try:
-        with h5py.File(path, "r", locking=False) as f:
-            return "X" in f and not (isinstance(f["X"], h5py.Dataset) and f["X"].shape is None)
-    except (OSError, KeyError):
+# ---- which matrices there are ----
+
+
+def node_of(f, name):
+    """The object of a matrix; None when it is not there. Old files call raw/X raw.X."""
+    for path in (name, "raw.X") if name == "raw/X" else (name,):
+        try:
+            return f[path]
+        except (KeyError, OSError):
+            pass
+    return None
+
+
+def is_matrix(node, f):
+    """A numeric array of two dimensions in this very file, dense, CSR or CSC."""
+    if node is None or node.file != f:
         return False
+    if isinstance(node, h5py.Dataset):
+        return node.shape is not None and node.ndim == 2 and node.dtype.kind in "iufb" and node.dtype.itemsize <= 8
+    encoding = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", ""))
+    encoding = encoding.decode() if isinstance(encoding, bytes) else encoding
+    return encoding in ("csr_matrix", "csc_matrix", "csr", "csc")
+
+
+def matrices(source):
+    """What --matrix all packs: X, layers, raw/X, obsm."""
+    with h5py.File(source, "r", locking=False) as f:
+        keys = lambda slot: [f"{slot}/{k}" for k in sorted(f[slot], key=str.encode)] if isinstance(f.get(slot), h5py.Group) else []
+        return [n for n in ["X", *keys("layers"), "raw/X", *keys("obsm")] if is_matrix(node_of(f, n), f)]
 
 
 # ---- what a round trip must keep ----
@@ -46,7 +70,7 @@ def check_rows(source, store):
     about = info(store)
     with h5py.File(source, "r", locking=False) as f:
         for m in about["matrices"]:
-            rows = Rows(f[m["name"]])
+            rows = Rows(node_of(f, m["name"]))
             assert list(rows.shape) == m["shape"] and len(rows.values) == m["nnz"], m
             some = np.random.default_rng(0).integers(0, rows.shape[0], 50) if rows.shape[0] else np.zeros(0, "i8")
             for wanted in (np.arange(rows.shape[0]), some):
@@ -89,9 +113,35 @@ def check_columns(adata, store):
                 assert column.values == as_bytes(frame[name]), f"{axis}/{name}"
 
 
-def round_trip(source, work):
+def aliases(source, packed):
+    """Other names of packed matrices, which are not in the sidecar either; nor is what lies in another file."""
+    with h5py.File(source, "r", locking=False) as f:
+        names = [f"{slot}/{k}" for slot in ("layers", "obsm") if isinstance(f.get(slot), h5py.Group) for k in f[slot]] + ["raw/X"]
+        nodes = {n: node_of(f, n) for n in names}
+        return {n for n, node in nodes.items() if node is not None and (node.file != f or any(node == node_of(f, p) for p in packed))}
+
+
+def check_sidecar(source, adata, store, packed):
+    """The sidecar opens in anndata and has what was not packed."""
+    elsewhere = aliases(source, packed)
+    aside = opens_in_anndata(sidecar(store))
+    assert aside is not None, "the sidecar does not open in anndata"
+    assert list(aside.obs.columns) == list(adata.obs.columns) and list(aside.var.columns) == list(adata.var.columns)
+    assert list(aside.uns) == list(adata.uns) and aside.shape == adata.shape
+    assert (aside.X is None) == (adata.X is None or "X" in packed)
+    for slot in ("layers", "obsm"):
+        assert {f"{slot}/{k}" for k in getattr(aside, slot)} == {f"{slot}/{k}" for k in getattr(adata, slot)} - set(packed) - elsewhere
+    if "raw/X" in set(packed) | elsewhere:
+        assert aside.raw is None
+    elif adata.raw is not None:
+        assert aside.raw is not None and aside.raw.shape == adata.raw.shape
+
+
+def round_trip(source, work, *options):
     store = work / "s.annblock"
-    result = ok("pack", source, "-o", store, timeout=600)
+    result = ok("pack", source, "-o", store, *options, timeout=600)
+    packed = [m["name"] for m in info(store)["matrices"]]
+    assert packed == (matrices(source) if options else [n for n in matrices(source) if n == "X"])
     assert "packed" in result.err and result.out == "", str(result)
     assert ok("verify", store, timeout=300).out.startswith("ok: ")
     assert ok("head", store).code == 0
@@ -101,15 +151,13 @@ def round_trip(source, work):
     check_rows(source, store)
     adata = opens_in_anndata(source)
     if adata is not None:
-        aside = opens_in_anndata(sidecar(store))
-        assert aside is not None, "the sidecar does not open in anndata"
-        assert list(aside.obs.columns) == list(adata.obs.columns) and list(aside.uns) == list(adata.uns)
+        check_sidecar(source, adata, store, packed)
         check_columns(adata, store)
 
 
-def check_refused(source, work):
+def check_refused(source, work, *options):
     before = tree(work)
-    message = refused(run("pack", source, "-o", work / "s.annblock"), source.name)
+    message = refused(run("pack", source, "-o", work / "s.annblock", *options), source.name)
     assert tree(work) == before and not (work / "s.annblock").exists(), "something was left behind"
     return message
 
@@ -132,26 +180,35 @@ def check_large(source, work):
 # ---- files ----
 
 
+ALL = ("--matrix", "all")
+WHAT = pytest.mark.parametrize("what", [(), ALL], ids=["default", "all"])
+
+
+@WHAT
 @pytest.mark.parametrize("source", files("accept"))
-def test_accept(source, tmp_path):
-    if source.name in SLOW and not LONG:
-        pytest.skip("make check-long packs it")
+def test_accept(source, what, tmp_path, monkeypatch):
+    if source.name in SLOW and not (LONG and what == ()):
+        pytest.skip("make check-long packs it" if what == () else "it has an X only")
+    if source.name in BESIDE:
+        name, values = BESIDE[source.name]
+        assert name in check_refused(source, tmp_path, *what)
+        source = shutil.copy(source, tmp_path / source.name)
+        (tmp_path / name).write_bytes(values)
+        monkeypatch.chdir(tmp_path)  # where h5py looks for it
     if source.name in SLOW:
         check_large(source, tmp_path)
     elif source.name in NOT_YET:
         check_refused(source, tmp_path)
-    elif has_x(source) or run("pack", source, "-o", tmp_path / "probe").code == 0:
-        shutil.rmtree(tmp_path / "probe", ignore_errors=True)
-        round_trip(source, tmp_path)
     else:
-        check_refused(source, tmp_path)
+        round_trip(source, tmp_path, *what)
 
 
+@WHAT
 @pytest.mark.parametrize("source", files("either"))
-def test_either(source, tmp_path):
-    if run("pack", source, "-o", tmp_path / "probe").code == 0:
+def test_either(source, what, tmp_path):
+    if run("pack", source, "-o", tmp_path / "probe", *what).code == 0:
         shutil.rmtree(tmp_path / "probe")
-        round_trip(source, tmp_path)
+        round_trip(source, tmp_path, *what)
     else:
         check_refused(source, tmp_path)
 
@@ -168,14 +225,34 @@ def test_not_anndata(source, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(made_files.ACCEPT))
-def test_made(name, tmp_path):
+def test_made(name, tmp_path, monkeypatch):
     source = tmp_path / "in" / f"{name}.h5ad"
     source.parent.mkdir()
+    monkeypatch.chdir(source.parent)  # where h5py looks for raw values in other files
     made_files.ACCEPT[name](source)
     if source.name in NOT_YET:
         check_refused(source, tmp_path)
     else:
         round_trip(source, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(made_files.MATRICES))
+@WHAT
+def test_made_matrices(name, what, tmp_path):
+    source = tmp_path / "in" / f"{name}.h5ad"
+    source.parent.mkdir()
+    made_files.MATRICES[name](source)
+    round_trip(source, tmp_path, *what)
+
+
+@pytest.mark.parametrize("name", sorted(made_files.REJECT_MATRICES))
+def test_made_matrices_bad(name, tmp_path):
+    """What is damaged in another matrix than X matters when that is packed."""
+    source = tmp_path / "in" / f"{name}.h5ad"
+    source.parent.mkdir()
+    made_files.REJECT_MATRICES[name](source)
+    check_refused(source, tmp_path, *ALL)
+    ok("pack", source, "-o", tmp_path / "s.annblock")
 
 
 @pytest.mark.parametrize("name", sorted(made_files.REJECT))

@@ -75,7 +75,7 @@ static void round_trip(uint64_t n, uint32_t n_keys, uint32_t value_size, uint64_
   uint64_t state = n + n_keys + value_size;
   element *e = calloc(n + 1, sizeof *e);
   for (uint64_t i = 0; i < n; i++) e[i] = (element){random32(&state) % n_keys, random32(&state), i};
-  ck_assert_int_eq(annb_transpose_open(value_size, memory, dir, &t, NULL), ANNB_OK);
+  ck_assert_int_eq(annb_transpose_open(value_size, n_keys, n, memory, dir, &t, NULL), ANNB_OK);
   push_all(t, e, n, value_size);
   qsort(e, n, sizeof *e, by_key);
   check_all(t, e, n, n_keys, value_size);
@@ -109,7 +109,7 @@ START_TEST(test_large_keys) {
   uint32_t keys[] = {4000000, 3, 4000000, 2999999}, payloads[] = {1, 2, 3, 4};
   double values[] = {0.5, -0.0, 1.5, 2.5};
   annb_transpose *t;
-  ck_assert_int_eq(annb_transpose_open(8, 1 << 20, dir, &t, NULL), ANNB_OK);
+  ck_assert_int_eq(annb_transpose_open(8, 4000001, 4, 1 << 20, dir, &t, NULL), ANNB_OK);
   ck_assert_int_eq(annb_transpose_push(t, 4, keys, payloads, values, NULL), ANNB_OK);
   uint64_t n = 0, total = 0;
   const uint32_t *p = NULL;
@@ -131,7 +131,7 @@ START_TEST(test_group_too_large) {
   annb_error err;
   uint32_t key = 7, payload = 1;
   float value = 1;
-  ck_assert_int_eq(annb_transpose_open(4, 0, dir, &t, NULL), ANNB_OK);
+  ck_assert_int_eq(annb_transpose_open(4, 100, N, 0, dir, &t, NULL), ANNB_OK);
   for (int i = 0; i < N; i++)
     if (annb_transpose_push(t, 1, &key, &payload, &value, NULL)) ck_abort_msg("push %d failed", i);
   uint64_t n;
@@ -153,7 +153,7 @@ START_TEST(test_misuse_and_failure) {
   const uint32_t *p;
   const void *v;
   annb_transpose_close(NULL);
-  ck_assert_int_eq(annb_transpose_open(1, 0, dir, &t, NULL), ANNB_OK);
+  ck_assert_int_eq(annb_transpose_open(1, 1, 0, 0, dir, &t, NULL), ANNB_OK);
   ck_assert_int_eq(annb_transpose_next(t, 0, &n, &p, &v, NULL), ANNB_OK);
   ck_assert_uint_eq(n, 0);
   ck_assert_int_eq(annb_transpose_push(t, 1, &key, &payload, &value, &err), ANNB_EINVAL);
@@ -161,7 +161,7 @@ START_TEST(test_misuse_and_failure) {
 
   /* a missing directory is found out when the first run is written */
   annb_status s = ANNB_OK;
-  ck_assert_int_eq(annb_transpose_open(1, 0, "/nonexistent/annb", &t, NULL), ANNB_OK);
+  ck_assert_int_eq(annb_transpose_open(1, 1, 0, 0, "/nonexistent/annb", &t, NULL), ANNB_OK);
   for (int i = 0; i < 100000 && !s; i++) s = annb_transpose_push(t, 1, &key, &payload, &value, &err);
   ck_assert_int_eq(s, ANNB_EIO);
   annb_transpose_close(t);

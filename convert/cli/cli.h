@@ -13,6 +13,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 int cmd_pack(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_append(int argc, char **argv);
+int cmd_annotate(int argc, char **argv);
 int cmd_head(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_export(int argc, char **argv);
@@ -39,6 +40,9 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *wh
 enum { CLI_GENERATION = 512 };
 #define CLI_GENERATION_OPTION \
   {.name = "generation", .key = CLI_GENERATION, .arg = "N", .doc = "An older generation of the store, the default is the newest"}
+/* The option --quiet of commands that take long: no progress line and no closing message; results and errors remain. */
+enum { CLI_QUIET = 513 };
+#define CLI_QUIET_OPTION {.name = "quiet", .key = CLI_QUIET, .doc = "No progress and no closing message; errors remain"}
 uint64_t cli_generation(struct argp_state *state, const char *text);
 /* A number of bytes with an optional suffix K, M, G or T (powers of 1024), at least `minimum`. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t minimum);

@@ -1,5 +1,6 @@
 /* annblock convert-check A.h5ad B.h5ad */
 #include "cli.h"
+#include "filters.h"
 #include "text.h"
 
 #include <annblock/convert.h>
@@ -38,6 +39,7 @@ int cmd_compare(int argc, char **argv) {
   annb_error err = {0};
   uint64_t different = 0;
   argp_parse(&parser, argc, argv, 0, NULL, files);
+  for (int i = 0; i < 2; i++) cli_find_filters(files[i]);
   if (annb_compare(files[0], files[1], print, NULL, &different, &err)) return cli_fail(&err);
   if (different) {
     char *count = cli_count(different);

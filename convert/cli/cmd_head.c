@@ -8,29 +8,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOP_GENES = 5, DEFAULT_CELLS = 5 };
+enum { TOP_GENES = 5, DEFAULT_CELLS = 5, MATRIX = 256, WHERE };
 
 typedef struct arguments {
-  const char *store;
+  const char *store, *matrix;
   uint64_t n;
   annb_open_options open;
+  const char *where;
 } arguments;
 
 typedef struct view {
   const annb_store *store;
   annb_context *context;
-  uint32_t matrix;
-  bool has_matrix;
+  uint32_t first, last; /* matrices to show: first … last − 1 */
+  uint32_t matrix;      /* the current one */
   annb_matrix_info info;
 } view;
 
 static const struct argp_option options[] = {
-    {.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"}, CLI_GENERATION_OPTION, {0}};
+    {.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"},
+    {.name = "matrix", .key = MATRIX, .arg = "NAME", .doc = "Only this matrix, like layers/counts; the default is all"},
+    {.name = "where", .key = WHERE, .arg = "TEXT", .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
+    CLI_GENERATION_OPTION,
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
     case 'n': a->n = cli_number(state, "-n", "a number of cells", arg, 0, UINT64_C(1) << 40); return 0;
+    case MATRIX: a->matrix = arg; return 0;
+    case WHERE: a->where = arg; return 0;
     case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
@@ -177,9 +184,18 @@ static annb_status genes_text(const view *v, const int64_t *genes, const uint8_t
   return ANNB_OK;
 }
 
+/* A title; with the matrix's name where several are shown. */
+static char *title_of(const view *v, const char *what) {
+  if (v->last - v->first == 1) return cli_format("  %s", what);
+  char *name = cli_safe(v->info.name, strlen(v->info.name)), *title = cli_format("  %s of %s", what, name);
+  free(name);
+  return title;
+}
+
 static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, annb_error *err) {
   uint64_t nnz;
   annb_status s = annb_fetch_nnz(v->store, v->matrix, &row, 1, NULL, &nnz, err);
+  if (s == ANNB_ENOTFOUND) return ANNB_OK; /* the cell's part has no such matrix */
   if (s) return s;
   annb_fetch_options fetch = {.dtype = fetch_dtype(v->info.dtype), .index64 = true, .sort_indices = true};
   int64_t indptr[2], *genes = cli_alloc(nnz * sizeof *genes);
@@ -188,9 +204,9 @@ static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, an
   s = annb_fetch_csr(v->store, v->context, v->matrix, &row, 1, &fetch, indptr, genes, values, nnz, err);
   if (!s) s = genes_text(v, genes, values, (uint64_t)indptr[1], &text, err);
   if (!s) {
-    cli_table_add(table, cli_format("  nnz"));
+    cli_table_add(table, title_of(v, "nnz"));
     cli_table_add(table, cli_count((uint64_t)indptr[1]));
-    cli_table_add(table, cli_format("  top genes"));
+    cli_table_add(table, title_of(v, v->info.axes == ANNB_OBS_VAR ? "top genes" : "top columns"));
     cli_table_add(table, text);
   }
   free(genes);
@@ -200,12 +216,15 @@ static annb_status matrix_rows(const view *v, uint64_t row, cli_table *table, an
 
 /* ---- cells ---- */
 
-static annb_status print_cell(const view *v, uint64_t row, annb_error *err) {
+static annb_status print_cell(view *v, uint64_t row, annb_error *err) {
   cli_table table = {.align = "ll"};
   uint32_t n = 0;
   char *name = NULL;
   annb_status s = annb_store_n_columns(v->store, ANNB_AXIS_OBS, &n, err);
-  if (!s && v->has_matrix) s = matrix_rows(v, row, &table, err);
+  for (v->matrix = v->first; !s && v->matrix < v->last; v->matrix++) {
+    s = annb_store_matrix(v->store, v->matrix, &v->info, err);
+    if (!s) s = matrix_rows(v, row, &table, err);
+  }
   for (uint32_t i = 0; !s && i < n; i++) {
     const annb_joint_column *column;
     annb_column_info info;
@@ -231,13 +250,29 @@ static annb_status print_cell(const view *v, uint64_t row, annb_error *err) {
   return s;
 }
 
-/* X, or the first matrix when there is no X. */
-static annb_status choose_matrix(view *v, annb_error *err) {
+/* The one that was named, or all. */
+static annb_status choose_matrices(view *v, const char *name, annb_error *err) {
   annb_store_info info;
   annb_store_get_info(v->store, &info);
-  if (annb_store_find_matrix(v->store, "X", &v->matrix, NULL)) v->matrix = 0;
-  v->has_matrix = info.n_matrices > 0;
-  return v->has_matrix ? annb_store_matrix(v->store, v->matrix, &v->info, err) : ANNB_OK;
+  v->last = info.n_matrices;
+  if (!name) return ANNB_OK;
+  annb_status s = annb_store_find_matrix(v->store, name, &v->first, err);
+  v->last = v->first + 1;
+  return s;
+}
+
+/* The first `n` cells, or the first for which the predicate holds. */
+static annb_status print_cells(view *v, const arguments *a, uint64_t n_obs, annb_error *err) {
+  uint64_t *bits = a->where ? cli_alloc((n_obs / 64 + 1) * sizeof *bits) : NULL, shown = 0;
+  annb_status s = a->where ? annb_where(v->store, a->where, bits, NULL, err) : ANNB_OK;
+  for (uint64_t row = 0; !s && shown < a->n && row < n_obs && !ferror(stdout); row++) {
+    if (bits && !(bits[row / 64] >> row % 64 & 1)) continue;
+    s = print_cell(v, row, err);
+    shown++;
+  }
+  if (!s && a->where && a->n && n_obs && !shown) printf("no cells to show: the predicate holds for none\n");
+  free(bits);
+  return s;
 }
 
 static void print_empty(const annb_store_info *info) {
@@ -257,9 +292,9 @@ int cmd_head(int argc, char **argv) {
   annb_store_get_info(store, &info);
   v.store = store;
   annb_status s = annb_context_open(&v.context, &err);
-  if (!s) s = choose_matrix(&v, &err);
+  if (!s) s = choose_matrices(&v, a.matrix, &err);
   if (!s && a.n && !info.n_obs) print_empty(&info);
-  for (uint64_t row = 0; !s && row < a.n && row < info.n_obs && !ferror(stdout); row++) s = print_cell(&v, row, &err);
+  if (!s) s = print_cells(&v, &a, info.n_obs, &err);
   annb_context_close(v.context);
   annb_store_close(store);
   return s ? cli_fail(&err) : CLI_OK;

@@ -173,7 +173,7 @@ static annb_status print_json(const annb_store *store, const annb_store_info *in
   char *id = cli_hex(info->store_id, (int)sizeof info->store_id);
   json_t *all = json_pack(
       "{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:s, s:o}", "n_obs", (json_int_t)info->n_obs, "n_vars", (json_int_t)info->n_vars,
-      "nnz", (json_int_t)x->nnz, "density", json_ratio((double)x->nnz, (double)info->n_obs * (double)info->n_vars), "dtypes", dtypes,
+      "nnz", (json_int_t)x->nnz, "density", json_ratio((double)x->nnz, (double)x->n_rows * (double)x->n_cols), "dtypes", dtypes,
       "parts", (json_int_t)info->n_parts, "generation", (json_int_t)info->generation, "bytes", (json_int_t)info->bytes, "bits_per_nnz",
       json_ratio(8.0 * (double)x->bytes, (double)x->nnz), "columns", columns, "store_id", id, "matrices", matrices);
   free(id);

@@ -1,6 +1,7 @@
 /* annblock pack INPUT.h5ad... -o STORE, annblock append STORE INPUT.h5ad... */
 #include "../../store/manifest.h"
 #include "cli.h"
+#include "filters.h"
 #include "progress.h"
 #include "text.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, JOIN, JOIN_KEY, DUPLICATES, FORCE };
+enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, MATRIX, JOIN, JOIN_KEY, DUPLICATES, FORCE };
 enum { MAX_THREADS = 256 };
 #define MIN_MEMORY (UINT64_C(32) << 20)
 
@@ -19,6 +20,8 @@ typedef struct arguments {
   size_t n_inputs;
   const char *output;
   annb_pack_options options;
+  bool quiet;
+  const char **matrices;
 } arguments;
 
 #define COMMON_OPTIONS                                                                                                                      \
@@ -32,6 +35,11 @@ typedef struct arguments {
        .key = GENE_ORDER,                                                                                                                   \
        .arg = "ORDER",                                                                                                                      \
        .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},                                   \
+      {.name = "matrix",                                                                                                                    \
+       .key = MATRIX,                                                                                                                       \
+       .arg = "NAME",                                                                                                                       \
+       .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is "   \
+              "every one of these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},                     \
       {.name = "join-key",                                                                                                                  \
        .key = JOIN_KEY,                                                                                                                     \
        .arg = "COLUMN",                                                                                                                     \
@@ -48,6 +56,7 @@ static const struct argp_option pack_options[] = {
      .arg = "HOW",
      .doc = "Files with different genes: inner (keep those that all have) or outer (keep all, zero where a file has none)"},
     {.name = "force", .key = FORCE, .doc = "When STORE exists already: publish a new generation in it"},
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -57,6 +66,7 @@ static const struct argp_option append_options[] = {
      .key = JOIN,
      .arg = "HOW",
      .doc = "Files with other genes than the store: inner (keep the store's genes) or outer (add the new ones, zero in the cells before)"},
+    CLI_QUIET_OPTION,
     {0},
 };
 
@@ -64,6 +74,12 @@ static annb_gene_order_choice gene_order(struct argp_state *state, const char *t
   if (!strcmp(text, "source")) return ANNB_GENE_ORDER_SOURCE;
   if (strcmp(text, "detected")) argp_error(state, "--gene-order needs 'detected' or 'source', not '%s'", text);
   return ANNB_GENE_ORDER_DETECTED;
+}
+
+static void add_matrix(arguments *a, const char *name) {
+  a->matrices = cli_realloc(a->matrices, (a->options.n_matrices + 1) * sizeof *a->matrices);
+  a->matrices[a->options.n_matrices++] = name;
+  a->options.matrices = a->matrices;
 }
 
 static annb_gene_join join(struct argp_state *state, const char *text) {
@@ -101,7 +117,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case JOIN: a->options.join = join(state, arg); return 0;
     case JOIN_KEY: a->options.join_key = arg; return 0;
     case DUPLICATES: a->options.allow_duplicate_genes = true; return 0;
+    case MATRIX: add_matrix(a, arg); return 0;
     case FORCE: a->options.force = true; return 0;
+    case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: take_argument(a, arg); return 0;
     case ARGP_KEY_END: check_arguments(a, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -118,10 +136,23 @@ static const struct argp append_parser = {
     .args_doc = "STORE INPUT.h5ad...",
     .doc = "Add .h5ad files to a store as new parts, in a new generation. Nothing that exists is changed."};
 
+/* "1,234 nonzeros in 3 matrices" */
+static char *content_text(const annb_pack_result *result) {
+  if (!result->n_matrices) return cli_format("no matrix,");
+  char *nnz = cli_count(result->nnz), *text;
+  if (result->n_matrices == 1) text = cli_format("%s nonzeros", nnz);
+  else text = cli_format("%s nonzeros in %u matrices", nnz, (unsigned)result->n_matrices);
+  free(nnz);
+  return text;
+}
+
 static void tell(const arguments *a, const annb_pack_result *result, double seconds) {
-  char *cells = cli_count(result->n_obs), *genes = cli_count(result->n_vars), *nnz = cli_count(result->nnz), *time = cli_duration(seconds);
+  char *cells = cli_count(result->n_obs), *genes = cli_count(result->n_vars), *nnz = content_text(result), *time = cli_duration(seconds);
   char *generation = cli_count(result->generation);
-  fprintf(stderr, "packed %s cells x %s genes, %s nonzeros into %s (generation %s) in %s\n", cells, genes, nnz, a->output, generation, time);
+  fprintf(stderr, "packed %s cells x %s genes, %s into %s (generation %s) in %s\n", cells, genes, nnz, a->output, generation, time);
+  if (result->n_left)
+    fprintf(stderr, "note: %u %s not be packed and %s in the sidecar: %s\n", (unsigned)result->n_left,
+            result->n_left == 1 ? "matrix can" : "matrices can", result->n_left == 1 ? "stays" : "stay", result->left.message);
   free(generation);
   free(cells);
   free(genes);
@@ -139,18 +170,19 @@ static int run(arguments *a, int argc, char **argv) {
   annb_error err = {0};
   cli_progress progress;
   argp_parse(a->append ? &append_parser : &pack_parser, argc, argv, 0, NULL, a);
-  cli_progress_begin(&progress, false);
+  cli_progress_begin(&progress, false, a->quiet);
   a->options.progress = cli_progress_stage;
   a->options.note = cli_progress_note;
   a->options.user = &progress;
   cli_catch_signals();
+  for (size_t i = 0; i < a->n_inputs; i++) cli_find_filters(a->inputs[i]);
   annb_status status = a->append ? annb_append(a->inputs, a->n_inputs, a->output, &a->options, &result, &err)
                                  : annb_pack_many(a->inputs, a->n_inputs, a->output, &a->options, &result, &err);
   double seconds = cli_progress_end(&progress);
   if (status == ANNB_EEXIST && !a->options.force && !a->append && is_store(a->output))
     return cli_fail_hint(&err, "use --force to add a generation, or annblock append to add cells");
   if (status) return cli_fail_or_signal(&err);
-  tell(a, &result, seconds);
+  if (!a->quiet) tell(a, &result, seconds);
   return CLI_OK;
 }
 
@@ -158,6 +190,7 @@ int cmd_pack(int argc, char **argv) {
   arguments a = {.append = false};
   int status = run(&a, argc, argv);
   free(a.inputs);
+  free(a.matrices);
   return status;
 }
 
@@ -165,5 +198,6 @@ int cmd_append(int argc, char **argv) {
   arguments a = {.append = true};
   int status = run(&a, argc, argv);
   free(a.inputs);
+  free(a.matrices);
   return status;
 }

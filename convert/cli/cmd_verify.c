@@ -15,7 +15,7 @@ enum { JSON = 256 }; /* no short option */
 
 typedef struct arguments {
   const char *store;
-  bool json;
+  bool json, quiet;
 } arguments;
 
 typedef struct run {
@@ -23,12 +23,17 @@ typedef struct run {
   json_t *findings; /* NULL: print lines */
 } run;
 
-static const struct argp_option options[] = {{.name = "json", .key = JSON, .doc = "One JSON object instead of lines"}, {0}};
+static const struct argp_option options[] = {
+    {.name = "json", .key = JSON, .doc = "One JSON object instead of lines"},
+    CLI_QUIET_OPTION,
+    {0},
+};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
   switch (key) {
     case JSON: a->json = true; return 0;
+    case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
       if (!a->store) argp_error(state, "the store is missing: annblock verify STORE");
@@ -95,7 +100,7 @@ int cmd_verify(int argc, char **argv) {
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   if (a.json) r.findings = json_array();
   cli_catch_signals();
-  cli_progress_begin(&r.progress, true);
+  cli_progress_begin(&r.progress, true, a.quiet);
   annb_status status = annb_verify(a.store, on_finding, on_progress, &r, &n_findings, &err);
   cli_progress_end(&r.progress);
   if (status) {

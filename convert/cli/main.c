@@ -13,6 +13,7 @@ typedef struct command {
 
 static const command commands[] = {
     {"pack", "annblock pack", cmd_pack},       {"append", "annblock append", cmd_append},
+    {"annotate", "annblock annotate", cmd_annotate},
     {"info", "annblock info", cmd_info},       {"head", "annblock head", cmd_head},
     {"verify", "annblock verify", cmd_verify}, {"export", "annblock export", cmd_export},
     {"convert-check", "annblock convert-check", cmd_compare},
@@ -20,10 +21,13 @@ static const command commands[] = {
     {"bench", "annblock bench", cmd_bench},
 };
 
+#define NAMES "pack, append, annotate, info, head, verify, export, convert-check, sample, entropy, bench or help"
+
 static const char doc[] = "Pack AnnData .h5ad files into an immutable, checksummed store for training, and get them back exactly.\v"
                           "Commands:\n"
                           "  pack INPUT.h5ad... -o STORE    pack files into a new store\n"
                           "  append STORE INPUT.h5ad...     add files to a store\n"
+                          "  annotate STORE --from F.h5ad   new metadata for the same cells\n"
                           "  info STORE                     what is in a store\n"
                           "  head STORE                     the first cells\n"
                           "  verify STORE                   check every byte\n"
@@ -56,14 +60,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     state->next = state->argc;
     return 0;
   }
-  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: pack, append, info, head, verify, export, convert-check, sample, entropy, bench or help");
+  if (key == ARGP_KEY_NO_ARGS) argp_error(state, "a command is missing: " NAMES);
   return ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp parser = {.parser = parse, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc};
 
 static int unknown(const char *name) {
-  fprintf(stderr, "annblock: there is no command '%s'; expected pack, append, info, head, verify, export, convert-check, sample, entropy, bench or help\n", name);
+  fprintf(stderr, "annblock: there is no command '%s'; expected " NAMES "\n", name);
   fprintf(stderr, "Try `annblock --help' for more information.\n");
   return CLI_USAGE;
 }

@@ -16,8 +16,8 @@ double cli_now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-void cli_progress_begin(cli_progress *progress, bool bytes) {
-  *progress = (cli_progress){.shown = isatty(STDERR_FILENO) != 0, .bytes = bytes, .started = cli_now()};
+void cli_progress_begin(cli_progress *progress, bool bytes, bool quiet) {
+  *progress = (cli_progress){.shown = !quiet && isatty(STDERR_FILENO) != 0, .bytes = bytes, .started = cli_now()};
 }
 
 static char *rate_text(const cli_progress *p, double rate) {

@@ -14,7 +14,7 @@ typedef struct cli_progress {
   uint64_t stage_done;                  /* units done when the stage began */
 } cli_progress;
 
-void cli_progress_begin(cli_progress *progress, bool bytes);
+void cli_progress_begin(cli_progress *progress, bool bytes, bool quiet); /* quiet: nothing is shown */
 /* Callbacks for annb_pack_options and annb_export_options, and for annb_verify. False when a signal came. */
 bool cli_progress_stage(void *progress, const char *stage, uint64_t done, uint64_t total);
 bool cli_progress_verify(void *progress, uint64_t done, uint64_t total);

@@ -30,6 +30,7 @@ static file *open_fd(int fd, hid_t driver) {
     return NULL;
   }
   written->users = 1;
+  written->fd = fd;
   written->driver = driver;
   H5Iinc_ref(driver);
   f->fd = fd;

@@ -8,6 +8,7 @@
 /* What became of writing; shared by the open file and whoever asks. */
 typedef struct annb_written {
   int users;
+  int fd;       /* of the open file */
   hid_t driver; /* held, since HDF5 1.10 lets go of it before it calls its close */
   int error; /* errno of the first failed write, or 0; ECANCELED when `going` said so */
   const annb_going *going; /* asked while one call of HDF5 copies much raw data, else NULL */

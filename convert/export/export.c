@@ -1,9 +1,11 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "../sidecar/files.h"
+#include "concat.h"
 #include "fill.h"
 #include "../source/lzf.h"
 #include "output.h"
+#include "subset.h"
 
 #include "../../store/error.h"
 #include "../../store/hash.h"
@@ -19,6 +21,7 @@
 #include <sys/stat.h>
 
 #define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define DEFAULT_LEVEL 4
 #define LEAST_MEMORY (UINT64_C(32) << 20)
 
 typedef struct export {
@@ -26,8 +29,12 @@ typedef struct export {
   annb_export_options options;
   annb_store *store;
   annb_context *context;
+  uint32_t n_parts; /* to be exported */
   annb_merged merged;
-  annb_output out; /* where it really goes */
+  annb_output out;  /* where it really goes */
+  char *cut_name;   /* of a subset: the file that it is cut into, while out.temp is the merged one */
+  hid_t cut;
+  annb_selection rows, genes;
 }
 export;
 
@@ -36,6 +43,9 @@ export;
 static annb_status read_options(export *e, const annb_export_options *options, annb_error *err) {
   if (options) e->options = *options;
   if (!e->options.memory) e->options.memory = DEFAULT_MEMORY;
+  if (!e->options.level) e->options.level = DEFAULT_LEVEL;
+  if (e->options.compression > ANNB_COMPRESSION_GZIP || e->options.level < 1 || e->options.level > 9)
+    return annb_fail(err, ANNB_EINVAL, NULL, "compression is source, none or gzip of level 1 to 9");
   if (e->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs at least 32 MiB of memory");
   return ANNB_OK;
 }
@@ -86,14 +96,14 @@ static annb_status check_features(const export *e, uint64_t generation, annb_err
 }
 
 static annb_status open_store(export *e, annb_error *err) {
-  const annb_open_options options = {.generation = e->options.generation};
+  const annb_open_options options = {.generation = e->options.generation, .one_part = e->options.one_part, .part = e->options.part};
   annb_store_info info;
   annb_status s = annb_store_open(e->store_path, &options, &e->store, err);
   if (!s) s = annb_context_open(&e->context, err);
   if (s) return s;
   annb_store_get_info(e->store, &info);
-  if (info.n_parts == 1) return check_features(e, info.generation, err);
-  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts: only a store of one part can be exported", info.n_parts);
+  e->n_parts = info.n_parts;
+  return info.n_parts == 1 ? check_features(e, info.generation, err) : ANNB_OK;
 }
 
 /* HDF5 would not notice damage: the file's bytes must be those that gave it its name. */
@@ -152,12 +162,26 @@ static annb_status merge_files(export *e, const char **sidecar, annb_error *err)
   if (!s && restore) s = check_sha256(restore, err);
   if (!s) s = report(e, "copying the sidecar", err);
   const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
-  return s ? s : annb_merge(*sidecar, restore, e->out.temp, &going, &e->merged, err);
+  const annb_merge_filters filters = {e->options.compression, e->options.level};
+  return s ? s : annb_merge_filtered(*sidecar, restore, e->out.temp, &filters, &going, &e->merged, err);
+}
+
+static annb_fill make_fill(export *e) {
+  return (annb_fill){.store = e->store,
+                     .context = e->context,
+                     .merged = &e->merged,
+                     .out = e->merged.out,
+                     .out_name = e->merged.out_name,
+                     .memory = e->options.memory,
+                     .n_threads = e->options.n_threads,
+                     .spool_dir = e->out.dir,
+                     .progress = e->options.progress,
+                     .user = e->options.user};
 }
 
 static annb_status fill_all(export *e, annb_error *err) {
   annb_store_info info;
-  const annb_fill fill = {e->store, e->context, &e->merged, e->options.memory, e->out.dir, e->options.progress, e->options.user};
+  const annb_fill fill = make_fill(e);
   annb_status s = ANNB_OK;
   annb_store_get_info(e->store, &info);
   for (uint32_t i = 0; !s && i < info.n_matrices; i++) s = annb_fill_matrix(&fill, i, err);
@@ -189,22 +213,74 @@ static annb_status publish(const export *e, annb_error *err) {
   return s ? s : annb_io_fsync_dir(e->out.dir, err);
 }
 
-static annb_status run(export *e, annb_error *err) {
+/* ---- a subset: the merged file is cut into another one ---- */
+
+static annb_status cut(export *e, const char *sidecar, annb_error *err) {
+  const annb_going going = {e->options.progress, e->options.user, "copying what is selected", e->output, "the export"};
+  annb_fill fill = make_fill(e);
+  e->cut_name = malloc(strlen(e->out.temp) + 8);
+  if (!e->cut_name) return annb_fail_memory(err);
+  strcat(strcpy(e->cut_name, e->out.temp), ".cut");
+  annb_status s = annb_file_create(e->cut_name, e->merged.out, &e->cut, err);
+  fill.out = e->cut;
+  fill.out_name = e->cut_name;
+  fill.rows = &e->rows;
+  fill.genes = &e->genes;
+  if (!s) s = annb_subset_copy(&fill, &e->options.subset, &going, err);
+  if (!s) s = report(e, "flushing", err);
+  annb_status finished = annb_file_finish(&e->cut, e->cut_name, s ? NULL : err);
+  if (!s) s = finished;
+  return s ? s : annb_file_user_block(sidecar, e->cut_name, err);
+}
+
+/* From now on the cut file is the temporary one. */
+static annb_status take_cut(export *e, annb_error *err) {
+  annb_merged_close(&e->merged);
+  return rename(e->cut_name, e->out.temp) ? annb_fail_errno(err, e->output, "rename the temporary file") : ANNB_OK;
+}
+
+static annb_status write_subset(export *e, annb_error *err) {
   const char *sidecar = NULL;
-  annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
-  if (!s) s = open_store(e, err);
-  if (!s) s = check_outside(e, err);
-  if (!s) s = check_writable(e, err);
-  if (!s) s = merge_files(e, &sidecar, err);
+  annb_status s = merge_files(e, &sidecar, err);
+  if (!s) s = cut(e, sidecar, err);
+  return s ? s : take_cut(e, err);
+}
+
+static annb_status write_whole(export *e, annb_error *err) {
+  const char *sidecar = NULL;
+  annb_status s = merge_files(e, &sidecar, err);
   if (!s) s = fill_all(e, err);
   if (!s) s = check_filled(e, err);
   if (!s) s = report(e, "flushing", err);
   if (!s) s = annb_merged_finish(&e->merged, err);
   annb_merged_close(&e->merged);
-  if (!s) s = annb_file_user_block(sidecar, e->out.temp, err);
+  return s ? s : annb_file_user_block(sidecar, e->out.temp, err);
+}
+
+/* ---- several parts: a new file ---- */
+
+static annb_status write_parts(const export *e, annb_error *err) {
+  const annb_concat concat = {e->store, e->context, e->out.temp, e->options.memory, e->options.progress, e->options.user};
+  return annb_concat_write(&concat, err);
+}
+
+static annb_status refuse_subset(const export *e, annb_error *err) {
+  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts, and cells or genes can be chosen of one: name it with --part", e->n_parts);
+}
+
+static annb_status run(export *e, annb_error *err) {
+  const bool subset = annb_subset_wanted(&e->options.subset);
+  annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
+  if (!s) s = open_store(e, err);
+  if (!s) s = check_outside(e, err);
+  if (!s) s = check_writable(e, err);
+  if (!s && subset) s = e->n_parts > 1 ? refuse_subset(e, err) : annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
+  if (!s) s = e->n_parts > 1 ? write_parts(e, err) : subset ? write_subset(e, err) : write_whole(e, err);
+  annb_merged_close(&e->merged);
   if (!s) s = flush_to_disk(e->out.temp, err);
   if (!s) s = publish(e, err);
   if (e->out.temp) annb_io_unlink(e->out.temp);
+  if (e->cut_name) annb_io_unlink(e->cut_name);
   if (s) name_output(e, err);
   return s;
 }
@@ -212,7 +288,7 @@ static annb_status run(export *e, annb_error *err) {
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
   if (!store || !*store || !output || !*output)
     return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
-  export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}};
+  export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}, .cut = -1};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();
   annb_status s = read_options(&e, options, err);
@@ -220,6 +296,9 @@ annb_status annb_export(const char *store, const char *output, const annb_export
   annb_context_close(e.context);
   annb_store_close(e.store);
   annb_output_free(&e.out);
+  annb_selection_free(&e.rows);
+  annb_selection_free(&e.genes);
+  free(e.cut_name);
   annb_h5_quiet_end(quiet);
   return s;
 }

@@ -1,5 +1,6 @@
 #include "../sidecar/files.h"
 #include "fill.h"
+#include "stream.h"
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
@@ -46,8 +47,44 @@ static annb_status fetch(annb_filling *f, annb_error *err) {
   return annb_fetch_csr(fill->store, fill->context, f->matrix, b->rows, b->n_rows, options, b->indptr, b->indices, b->values, b->room, err);
 }
 
+static annb_status sort_row(annb_filling *f, uint64_t from, uint64_t n, annb_error *err) {
+  int32_t *indices = f->batch.indices + from;
+  uint64_t sorted = 1;
+  while (sorted < n && indices[sorted] >= indices[sorted - 1]) sorted++;
+  if (sorted >= n) return ANNB_OK;
+  int64_t *numbers = malloc(n * sizeof *numbers);
+  if (!numbers) return annb_fail_memory(err);
+  for (uint64_t i = 0; i < n; i++) numbers[i] = indices[i];
+  annb_status s = annb_sort_elements(numbers, f->batch.values + from * f->value_size, n, f->value_size, err);
+  for (uint64_t i = 0; i < n; i++) indices[i] = (int32_t)numbers[i];
+  free(numbers);
+  return s;
+}
+
+/* Of the batch's elements those of selected genes stay, under their new numbers. */
+static annb_status choose_genes(annb_filling *f, annb_error *err) {
+  annb_fill_batch *b = &f->batch;
+  const uint32_t size = f->value_size;
+  annb_status s = ANNB_OK;
+  uint64_t n = 0;
+  for (uint64_t r = 0, from = 0; !s && r < b->n_rows; r++) {
+    const uint64_t end = (uint64_t)b->indptr[r + 1], first = n;
+    for (; from < end; from++) {
+      uint32_t gene = f->genes[b->indices[from]];
+      if (gene == ANNB_NONE) continue;
+      b->indices[n] = (int32_t)gene;
+      memmove(b->values + n++ * size, b->values + from * size, size);
+    }
+    b->indptr[r + 1] = (int64_t)n;
+    if (f->sort) s = sort_row(f, first, n - first, err);
+  }
+  b->n = n;
+  return s;
+}
+
 annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err) {
-  const uint64_t *order = annb_source_rows_order(f->source);
+  const annb_selection *selected = f->fill->rows;
+  const uint64_t *order = selected ? selected->items : annb_source_rows_order(f->source);
   annb_fill_batch *b = &f->batch;
   uint64_t asked = end - first < BATCH_ROWS ? end - first : BATCH_ROWS, total;
   for (uint64_t i = 0; i < asked; i++) b->rows[i] = order ? order[first + i] : first + i;
@@ -59,15 +96,22 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
     return annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)b->rows[0],
                          "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)b->rows[0],
                          f->info.name, b->row_nnz[0]);
-  return fetch(f, err);
+  s = fetch(f, err);
+  return s || !f->genes ? s : choose_genes(f, err);
 }
 
 /* ---- targets ---- */
 
-annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data,
-                              annb_error *err) {
+annb_status annb_target_write(const annb_filling *f, annb_target *target, uint64_t first, uint64_t n, const void *data, annb_error *err) {
   if (target->dataset < 0 || !n) return ANNB_OK;
-  return annb_h5_write_rows(target->dataset, f->fill->merged->out_name, target->path, target->memory, first, n, data, err);
+  if (target->stream) return annb_stream_write(target->stream, first, n, data, err);
+  const hsize_t length = first + n;
+  if (target->grows && length > target->length) {
+    if (H5Dset_extent(target->dataset, &length) < 0)
+      return annb_h5_fail(err, ANNB_EIO, f->fill->out_name, target->path, "the dataset cannot be made longer");
+    target->length = length;
+  }
+  return annb_h5_write_rows(target->dataset, f->fill->out_name, target->path, target->memory, first, n, data, err);
 }
 
 /* Open with a chunk cache that holds a chunk or two, as far as memory allows. */
@@ -103,7 +147,7 @@ static annb_status open_target(annb_filling *f, const char *member, const char *
   strcpy(t->path, f->path);
   if (*member) strcat(strcat(t->path, "/"), member);
   annb_empty *empty = annb_merged_find(f->fill->merged, t->path);
-  if (!empty) return ANNB_OK;
+  if (!empty || empty->filled) return ANNB_OK; /* filled as part of a matrix before, which shares it */
   if (strcmp(empty->role, role)) return bad_shell(f, t->path, "the shell is of another kind than the matrix in the store", err);
   t->dataset = open_cached(f->fill->merged->out, t->path, f->fill->memory);
   if (t->dataset < 0 || annb_h5_extent(t->dataset, dims, NULL) != rank)
@@ -160,7 +204,8 @@ static annb_status open_dense(annb_filling *f, annb_error *err) {
   return ANNB_OK;
 }
 
-static void close_target(annb_target *t) {
+void annb_target_close(annb_target *t) {
+  annb_stream_abort(t);
   annb_h5_close(&t->dataset);
   annb_h5_close(&t->memory);
   free(t->path);
@@ -169,17 +214,19 @@ static void close_target(annb_target *t) {
 /* ---- CSR ---- */
 
 /* Row pointers of the batch, from the element `at` on; the last one too after the last row. */
-static annb_status write_pointers(const annb_filling *f, uint64_t at, uint64_t *pointers, annb_error *err) {
+static annb_status write_pointers(annb_filling *f, uint64_t at, uint64_t *pointers, annb_error *err) {
   const annb_fill_batch *b = &f->batch;
   bool last = b->first + b->n_rows == f->info.n_rows;
   for (uint64_t i = 0; i <= b->n_rows; i++) pointers[i] = at + (uint64_t)b->indptr[i];
   return annb_target_write(f, &f->indptr, b->first, b->n_rows + last, pointers, err);
 }
 
-annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
+static annb_status fill_in_order(annb_filling *f, annb_error *err) {
   static const uint64_t zero = 0;
   uint64_t at = 0, *pointers = malloc((BATCH_ROWS + 1) * sizeof *pointers);
   annb_status s = pointers ? annb_batch_open(f, f->fill->memory / 2, err) : annb_fail_memory(err);
+  if (!s) s = annb_stream_begin(f->fill, &f->data, 0, err);
+  if (!s) s = annb_stream_begin(f->fill, &f->indices, sizeof(int32_t), err);
   if (!s && !f->info.n_rows) s = annb_target_write(f, &f->indptr, 0, 1, &zero, err);
   for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
     s = annb_batch_next(f, row, f->info.n_rows, err);
@@ -191,19 +238,27 @@ annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
     at += f->batch.n;
     if (!s) s = annb_fill_progress(f, row + f->batch.n_rows, err);
   }
-  if (!s && at != f->info.nnz)
+  if (!s && at != f->info.nnz && !f->bound)
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
+  if (!s) s = annb_stream_end(&f->data, err);
+  if (!s) s = annb_stream_end(&f->indices, err);
   free(pointers);
   return s;
+}
+
+annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
+  bool done;
+  annb_status s = annb_fill_direct(f, &done, err);
+  return s || done ? s : fill_in_order(f, err);
 }
 
 /* ---- all ---- */
 
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err) {
-  annb_status s = annb_file_check(f->fill->merged->out, f->fill->merged->out_name, err);
+  annb_status s = annb_file_check(f->fill->out, f->fill->out_name, err);
   if (s) return s;
   if (!f->fill->progress || f->fill->progress(f->fill->user, f->stage, done, f->info.n_rows)) return ANNB_OK;
-  return annb_fail(err, ANNB_ECANCELED, f->fill->merged->out_name, "the export was cancelled");
+  return annb_fail(err, ANNB_ECANCELED, f->fill->out_name, "the export was cancelled");
 }
 
 static annb_status open_and_fill(annb_filling *f, annb_error *err) {
@@ -212,6 +267,7 @@ static annb_status open_and_fill(annb_filling *f, annb_error *err) {
   f->stage = malloc(size);
   if (!f->path || !f->stage) return annb_fail_memory(err);
   strcat(strcpy(f->path, "/"), f->info.name);
+  if (!strcmp(f->path, "/raw/X") && !annb_h5_exists(f->fill->merged->out, f->path)) strcpy(f->path, "/raw.X"); /* of the old layouts */
   strcat(strcpy(f->stage, "exporting "), f->info.name);
   annb_status s = f->info.form == ANNB_DENSE ? open_dense(f, err) : open_sparse(f, err);
   if (s) return s;
@@ -223,7 +279,7 @@ static annb_status open_and_fill(annb_filling *f, annb_error *err) {
 }
 
 annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error *err) {
-  static const annb_target none = {-1, -1, NULL, 0, 0};
+  static const annb_target none = {.dataset = -1, .memory = -1};
   annb_filling f = {.fill = fill, .matrix = matrix, .data = none, .indices = none, .indptr = none};
   annb_status s = annb_store_matrix(fill->store, matrix, &f.info, err);
   if (s) return s;
@@ -231,9 +287,9 @@ annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error 
   s = open_and_fill(&f, err);
   annb_batch_close(&f.batch);
   annb_source_rows_close(f.source);
-  close_target(&f.data);
-  close_target(&f.indices);
-  close_target(&f.indptr);
+  annb_target_close(&f.data);
+  annb_target_close(&f.indices);
+  annb_target_close(&f.indptr);
   free(f.path);
   free(f.stage);
   return s;

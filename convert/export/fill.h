@@ -3,6 +3,7 @@
 #define ANNB_CONVERT_FILL_H
 
 #include "../sidecar/merge.h"
+#include "selection.h"
 
 #include "../../reader/source_order.h"
 
@@ -13,7 +14,11 @@ typedef struct annb_fill {
   const annb_store *store; /* of one part */
   annb_context *context;
   annb_merged *merged;
+  hid_t out; /* the file that is written: merged->out, or one of a subset */
+  const char *out_name;
+  const annb_selection *rows, *genes; /* NULL: no subset */
   uint64_t memory; /* cap on all buffers */
+  uint32_t n_threads; /* 0 = number of processors */
   const char *spool_dir;
   annb_convert_progress_fn progress;
   void *user;
@@ -22,14 +27,28 @@ typedef struct annb_fill {
 /* Fill what is empty of the matrix `matrix` of the store; what is whole already is left alone. */
 annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error *err);
 
+typedef struct annb_target annb_target;
+typedef struct annb_stream annb_stream;
+
+/* For a subset: elements of the matrix that are selected; !*exact: at most so many. */
+annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n, bool *exact, annb_error *err);
+/* Write what is selected to datasets made for it (dense: data alone, the others NULL). */
+annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const annb_target *data, const annb_target *indices,
+                               const annb_target *indptr, annb_error *err);
+/* Put elements in ascending order of their numbers, stably. */
+annb_status annb_sort_elements(int64_t *numbers, uint8_t *values, uint64_t n, uint32_t value_size, annb_error *err);
+
 /* ---- between fill.c and its other files ---- */
 
 /* A dataset to be filled. */
-typedef struct annb_target {
+struct annb_target {
   hid_t dataset, memory; /* memory: the type of our buffers */
   char *path;
   uint64_t length, tail; /* of the first dimension; elements at its end that are there */
-} annb_target;
+  bool grows;            /* its length is what has been written */
+  annb_stream *stream;   /* of compressed chunks, or NULL (stream.h) */
+};
+void annb_target_close(annb_target *target);
 
 /* Rows of the matrix, in order; for a CSC source in the order in which its columns have them. */
 typedef struct annb_fill_batch {
@@ -52,6 +71,9 @@ typedef struct annb_filling {
   annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
   annb_fill_batch batch;
   annb_source_rows *source;
+  uint32_t *genes; /* of a subset: new numbers; NULL: they stay */
+  bool sort;       /* genes change order */
+  bool bound;      /* info.nnz is a bound, since genes are left out */
 } annb_filling;
 
 /* Make room for batches of about `bytes`. */
@@ -61,11 +83,13 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
 void annb_batch_close(annb_fill_batch *batch);
 
 annb_status annb_fill_csr(annb_filling *f, annb_error *err);
+/* The same by several threads, past HDF5. *done is false when that cannot be: nothing is lost then. */
+annb_status annb_fill_direct(annb_filling *f, bool *done, annb_error *err);
 annb_status annb_fill_csc(annb_filling *f, annb_error *err);
 annb_status annb_fill_dense(annb_filling *f, annb_error *err);
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err);
 /* Write to a target; nothing when it is none. */
-annb_status annb_target_write(const annb_filling *f, const annb_target *target, uint64_t first, uint64_t n, const void *data,
+annb_status annb_target_write(const annb_filling *f, annb_target *target, uint64_t first, uint64_t n, const void *data,
                               annb_error *err);
 
 #endif

@@ -1,4 +1,5 @@
 #include "fill.h"
+#include "stream.h"
 #include "../rows/transpose.h"
 
 #include "../../store/error.h"
@@ -57,7 +58,7 @@ static annb_status reorder(const annb_filling *f, pending *p, uint64_t column, u
 }
 
 static annb_status reorder_all(const annb_filling *f, pending *p, annb_error *err) {
-  annb_status s = annb_h5_read_rows(p->kept, f->fill->merged->out_name, f->indices.path, H5T_NATIVE_UINT64, p->at, p->n, p->keys, err);
+  annb_status s = annb_h5_read_rows(p->kept, f->fill->out_name, f->indices.path, H5T_NATIVE_UINT64, p->at, p->n, p->keys, err);
   for (uint64_t i = 0; !s && i < p->n; i++)
     if (p->keys[i] >= f->info.n_rows)
       s = annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->indices.path, "holds a row that is not there");
@@ -69,7 +70,7 @@ static annb_status reorder_all(const annb_filling *f, pending *p, annb_error *er
   return s;
 }
 
-static annb_status flush(const annb_filling *f, pending *p, annb_error *err) {
+static annb_status flush(annb_filling *f, pending *p, annb_error *err) {
   annb_status s = ANNB_OK;
   if (p->kept >= 0 && p->n) s = reorder_all(f, p, err);
   if (!s) s = annb_target_write(f, &f->data, p->at, p->n, p->kept >= 0 ? p->moved : p->values, err);
@@ -81,7 +82,7 @@ static annb_status flush(const annb_filling *f, pending *p, annb_error *err) {
   return s;
 }
 
-static annb_status add_column(const annb_filling *f, pending *p, uint64_t n, const uint32_t *rows, const void *values, annb_error *err) {
+static annb_status add_column(annb_filling *f, pending *p, uint64_t n, const uint32_t *rows, const void *values, annb_error *err) {
   annb_status s = ANNB_OK;
   if (n > f->info.nnz - p->at - p->n)
     return annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has more elements than stated", f->info.name);
@@ -99,6 +100,7 @@ static annb_status add_column(const annb_filling *f, pending *p, uint64_t n, con
 
 /* All rows into the transposition: within a column they come out in the order they go in. */
 static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err) {
+  const bool selected = f->fill->rows != NULL; /* new numbers of rows are their places */
   annb_status s = annb_batch_open(f, f->fill->memory / 8, err);
   uint32_t *payloads = s ? NULL : malloc(f->batch.room * sizeof *payloads);
   if (!s && !payloads) s = annb_fail_memory(err);
@@ -106,7 +108,7 @@ static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err
     const annb_fill_batch *b = &f->batch;
     s = annb_batch_next(f, row, f->info.n_rows, err);
     for (uint64_t r = 0; !s && r < b->n_rows; r++)
-      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = (uint32_t)b->rows[r];
+      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = selected ? (uint32_t)(b->first + r) : (uint32_t)b->rows[r];
     if (!s) s = annb_transpose_push(t, b->n, (const uint32_t *)b->indices, payloads, b->values, err);
     if (!s) s = annb_fill_progress(f, row + b->n_rows, err);
   }
@@ -133,7 +135,7 @@ static annb_status pull_columns(annb_filling *f, annb_transpose *t, pending *p, 
 static annb_status open_kept(const annb_filling *f, pending *p, annb_error *err) {
   hsize_t dims[32];
   if (f->indices.dataset >= 0 || f->data.dataset < 0) return ANNB_OK;
-  p->kept = H5Dopen2(f->fill->merged->out, f->indices.path, H5P_DEFAULT);
+  p->kept = H5Dopen2(f->fill->out, f->indices.path, H5P_DEFAULT);
   if (p->kept >= 0 && annb_h5_extent(p->kept, dims, NULL) == 1 && dims[0] >= f->info.nnz) return ANNB_OK;
   return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->indices.path, "the source's indices are missing or too short");
 }
@@ -148,11 +150,15 @@ annb_status annb_fill_csc(annb_filling *f, annb_error *err) {
   uint64_t room = f->fill->memory / 8 / (24 + 2 * (uint64_t)f->value_size);
   if (!s) s = reserve(&p, room < f->info.nnz ? room : f->info.nnz ? f->info.nnz : 1, f->value_size, err);
   if (!s && !(p.ends = malloc(p.ends_room * sizeof *p.ends))) s = annb_fail_memory(err);
-  if (!s) s = annb_transpose_open(f->value_size, f->fill->memory / 2, f->fill->spool_dir, &t, err);
+  if (!s) s = annb_transpose_open(f->value_size, f->info.n_cols, f->info.nnz, f->fill->memory / 2, f->fill->spool_dir, &t, err);
   if (!s) s = push_rows(f, t, err);
+  if (!s) s = annb_stream_begin(f->fill, &f->data, 0, err);
+  if (!s) s = annb_stream_begin(f->fill, &f->indices, sizeof(uint32_t), err);
   if (!s) s = pull_columns(f, t, &p, err);
-  if (!s && p.at != f->info.nnz)
+  if (!s && p.at != f->info.nnz && !f->bound)
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
+  if (!s) s = annb_stream_end(&f->data, err);
+  if (!s) s = annb_stream_end(&f->indices, err);
   annb_transpose_close(t);
   annb_h5_close(&p.kept);
   free(p.rows);

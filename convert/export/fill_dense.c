@@ -65,7 +65,7 @@ static annb_status write_cells(const annb_filling *f, uint64_t row, uint64_t row
   annb_h5_close(&memory);
   annb_h5_close(&space);
   if (r >= 0) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EIO, f->fill->merged->out_name, f->data.path, "writing of rows %llu to %llu failed",
+  return annb_h5_fail(err, ANNB_EIO, f->fill->out_name, f->data.path, "writing of rows %llu to %llu failed",
                       (unsigned long long)row, (unsigned long long)(row + rows));
 }
 

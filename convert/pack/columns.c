@@ -228,6 +228,7 @@ static annb_status column_names(const context *c, annb_names *names, annb_error 
 
 static annb_status write_axis(const context *c, annb_convert_progress_fn progress, void *user, annb_error *err) {
   annb_names names = {NULL, 0};
+  if (c->axis->object < 0) return ANNB_OK;
   annb_status s = write_column(c, c->axis->index, ANNB_COLUMN_INDEX, err);
   if (!s) s = column_names(c, &names, err);
   for (size_t i = 0; i < names.n && !s; i++) {

@@ -1,7 +1,7 @@
 #include "matrix.h"
 
+#include "../rows/ahead.h"
 #include "../rows/order_log.h"
-#include "../rows/rows.h"
 
 #include "../../store/error.h"
 #include "../../store/hash.h"
@@ -21,7 +21,8 @@ typedef struct packing {
 } packing;
 
 annb_status annb_pack_matrix_open(annb_pack_matrix *m, const annb_source *source, const char *name, annb_error *err) {
-  *m = (annb_pack_matrix){.from = ANNB_SOURCE_MATRIX_NONE, .axes = ANNB_OBS_VAR, .name = strdup(name)};
+  *m = (annb_pack_matrix){.from = ANNB_SOURCE_MATRIX_NONE, .name = strdup(name)};
+  m->axes = !strcmp(name, "raw/X") ? ANNB_OBS_RAW_VAR : !strncmp(name, "obsm/", 5) ? ANNB_OBS_FREE : ANNB_OBS_VAR;
   if (!m->name) return annb_fail_memory(err);
   return annb_source_matrix_open(&m->from, source, name, err);
 }
@@ -122,30 +123,33 @@ static annb_status open_writer(packing *p, annb_error *err) {
   return s ? s : annb_matrix_writer_open(p->txn, &o, &p->m->writer, err);
 }
 
+static annb_status log_order(void *log, const annb_rows_chunk *chunk, annb_error *err) { return annb_order_log_add(log, chunk, err); }
+
 static annb_status write_rows(packing *p, annb_error *err) {
   const annb_source_matrix *from = &p->m->from;
-  annb_rows *rows;
+  annb_ahead *rows;
   annb_rows_chunk chunk = {.n_rows = 1};
   annb_rows_options options = {p->options->memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options->progress, p->options->user,
-                               from->form == ANNB_CSC ? p->orders.rank : NULL};
-  annb_status s = annb_rows_open(from, &options, &rows, err);
+                               from->form == ANNB_CSC ? p->orders.rank : NULL, p->options->n_threads};
+  annb_status s = annb_ahead_open(from, &options, p->log ? log_order : NULL, p->log, &rows, err);
   if (s) return s;
   for (uint64_t done = 0; !s && chunk.n_rows;) {
-    s = annb_rows_next(rows, &chunk, err);
-    if (!s && p->log) s = annb_order_log_add(p->log, &chunk, err);
+    s = annb_ahead_next(rows, &chunk, err);
     if (!s && chunk.n_rows) s = annb_matrix_writer_append(p->m->writer, chunk.n_rows, chunk.indptr, chunk.indices, chunk.values, err);
     done += chunk.n_rows;
     if (!s) s = report(p, "packing", done, from->n_rows, err);
   }
-  p->m->keep_indices = annb_rows_unordered(rows);
-  annb_rows_close(rows);
+  if (!s) p->m->keep_indices = annb_ahead_unordered(rows);
+  annb_ahead_close(rows);
   return s;
 }
 
-annb_status annb_pack_matrix_write(annb_pack_matrix *m, annb_txn *txn, uint32_t columns, const annb_pack_options *options,
-                                   annb_error *err) {
+annb_status annb_pack_matrix_write(annb_pack_matrix *m, const annb_source *source, annb_txn *txn, uint32_t columns,
+                                   const annb_pack_options *options, annb_error *err) {
   packing p = {.m = m, .txn = txn, .options = options, .columns = columns};
-  annb_status s = find_orders(&p, err);
+  annb_source_matrix_close(&m->from);
+  annb_status s = annb_source_matrix_open(&m->from, source, m->name, err);
+  if (!s) s = find_orders(&p, err);
   if (!s) s = open_writer(&p, err);
   if (!s) s = write_rows(&p, err);
   if (!s) s = write_source_order(&p, err);

@@ -15,12 +15,13 @@ typedef struct annb_pack_matrix {
   bool keep_indices;        /* after packing: the store cannot give the order of the source's `indices` */
 } annb_pack_matrix;
 
-/* Find the matrix `name` in the source and check everything but its elements: errors of annb_source_matrix_open. Writes nothing. */
+/* Find the matrix `name` in the source and check everything but its elements: errors of annb_source_matrix_open. Writes nothing. Its datasets
+ * are open and may be closed until it is written. */
 annb_status annb_pack_matrix_open(annb_pack_matrix *m, const annb_source *source, const char *name, annb_error *err);
 
-/* Write its rows. `columns` is the object of the part's columns, which segments name; options->memory and n_threads are set. */
-annb_status annb_pack_matrix_write(annb_pack_matrix *m, annb_txn *txn, uint32_t columns, const annb_pack_options *options,
-                                   annb_error *err);
+/* Write its rows, opened anew. `columns` is the object of the part's columns, which segments name; options->memory and n_threads are set. */
+annb_status annb_pack_matrix_write(annb_pack_matrix *m, const annb_source *source, annb_txn *txn, uint32_t columns,
+                                   const annb_pack_options *options, annb_error *err);
 
 /* Enter it in the manifest as the row `matrix` of the part `part`. `nnz` may be NULL. */
 annb_status annb_pack_matrix_attach(annb_pack_matrix *m, uint32_t part, uint32_t matrix, uint64_t *nnz, annb_error *err);

@@ -151,6 +151,9 @@ static annb_status pack_part(pack *p, size_t i, annb_error *err) {
   if (!s) s = annb_pack_part_write(&part, p->txn, err);
   if (!s) s = add_part(p, &part, err);
   if (!s) s = annb_pack_part_unchanged(&part, err);
+  p->result.n_matrices = annb_txn_manifest(p->txn)->n_matrices;
+  if (!p->result.n_left) p->result.left = part.left;
+  p->result.n_left += part.n_left;
   annb_pack_part_close(&part);
   return s;
 }

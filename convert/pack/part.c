@@ -1,18 +1,81 @@
 #include "part.h"
 
+#include "../source/matrices.h"
 #include "columns.h"
 
 #include "../../store/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- open ---- */
 
+static bool wants_all(const annb_pack_options *o) {
+  for (size_t i = 0; i < o->n_matrices; i++)
+    if (!strcmp(o->matrices[i], "all")) return true;
+  return false;
+}
+
+static bool wants(const annb_pack_options *o, const char *name) {
+  for (size_t i = 0; i < o->n_matrices; i++)
+    if (!strcmp(o->matrices[i], name)) return true;
+  return !o->n_matrices && !strcmp(name, "X");
+}
+
+static annb_status not_there(const annb_pack_part *p, const char *name, const annb_names *there, annb_error *err) {
+  char list[1200] = "";
+  for (size_t i = 0; i < there->n; i++) {
+    size_t at = strlen(list);
+    int n = snprintf(list + at, sizeof list - at, "%s%.200s", i ? ", " : "", there->name[i]);
+    if (n >= (int)(sizeof list - at) - 8) {
+      strcpy(list + at, ", …");
+      break;
+    }
+  }
+  return annb_fail(err, ANNB_ENOTFOUND, p->input, "has no matrix '%.200s' of numbers with a row for each cell; what can be packed: %s", name,
+                   there->n ? list : "nothing");
+}
+
+/* Every name asked for is there. */
+static annb_status check_asked(const annb_pack_part *p, const annb_names *there, annb_error *err) {
+  const annb_pack_options *o = p->options;
+  for (size_t i = 0; i < o->n_matrices; i++) {
+    bool found = !strcmp(o->matrices[i], "all");
+    for (size_t k = 0; k < there->n && !found; k++) found = !strcmp(o->matrices[i], there->name[k]);
+    if (!found) return not_there(p, o->matrices[i], there, err);
+  }
+  return ANNB_OK;
+}
+
+/* With "all" a matrix of a kind that cannot be packed stays where it is; but not X, which nobody would expect to find there. */
+static annb_status open_matrix(annb_pack_part *p, const char *name, bool all, annb_error *err) {
+  annb_error why = {.status = ANNB_OK};
+  annb_pack_matrix *m = &p->matrices[p->n_matrices++];
+  annb_status s = annb_pack_matrix_open(m, &p->source, name, &why);
+  if (!s) annb_source_matrix_close_values(&m->from);
+  if (s == ANNB_EUNSUPPORTED && all && strcmp(name, "X")) {
+    annb_pack_matrix_close(m);
+    p->n_matrices--;
+    if (!p->n_left++) p->left = why;
+    return ANNB_OK;
+  }
+  if (s && err) *err = why;
+  return s;
+}
+
 static annb_status open_matrices(annb_pack_part *p, annb_error *err) {
-  p->matrices = calloc(1, sizeof *p->matrices);
-  if (!p->matrices) return annb_fail_memory(err);
-  p->n_matrices = 1;
-  return annb_pack_matrix_open(&p->matrices[0], &p->source, "X", err);
+  annb_names there;
+  bool all = wants_all(p->options);
+  annb_status s = annb_source_matrices(&p->source, &there, err);
+  if (s) return s;
+  s = check_asked(p, &there, err);
+  p->matrices = calloc(there.n + 1, sizeof *p->matrices);
+  if (!s && !p->matrices) s = annb_fail_memory(err);
+  for (size_t i = 0; i < there.n && !s; i++)
+    if (all || wants(p->options, there.name[i])) s = open_matrix(p, there.name[i], all, err);
+  annb_names_free(&there);
+  return s;
 }
 
 annb_status annb_pack_part_open(annb_pack_part *part, const char *input, const annb_pack_options *options, annb_error *err) {
@@ -73,13 +136,17 @@ static annb_status write_rest(annb_pack_part *part, annb_txn *txn, annb_error *e
 annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err) {
   annb_status s = part->spec.columns == ANNB_NONE ? annb_pack_part_write_columns(part, txn, err) : ANNB_OK;
   for (size_t i = 0; i < part->n_matrices && !s; i++)
-    s = annb_pack_matrix_write(&part->matrices[i], txn, part->spec.columns, part->options, err);
+    s = annb_pack_matrix_write(&part->matrices[i], &part->source, txn, part->spec.columns, part->options, err);
   return s ? s : write_rest(part, txn, err);
 }
 
 annb_status annb_pack_part_attach(annb_pack_part *part, uint32_t row, const uint32_t *matrix_rows, uint64_t *nnz, annb_error *err) {
   annb_status s = ANNB_OK;
-  for (size_t i = 0; i < part->n_matrices && !s; i++)
-    s = annb_pack_matrix_attach(&part->matrices[i], row, matrix_rows[i], nnz, err);
+  uint64_t all = 0, one = 0;
+  for (size_t i = 0; i < part->n_matrices && !s; i++) {
+    s = annb_pack_matrix_attach(&part->matrices[i], row, matrix_rows[i], &one, err);
+    all += one;
+  }
+  if (!s && nnz) *nnz = all;
   return s;
 }

@@ -18,17 +18,20 @@ typedef struct annb_pack_part {
   annb_source source;
   annb_pack_matrix *matrices;
   size_t n_matrices;
+  uint32_t n_left; /* with "all": matrices that cannot be packed */
+  annb_error left; /* why the first cannot */
   annb_part_spec spec; /* n_rows and n_vars once open, objects once written */
 } annb_pack_part;
 
-/* Open the source and check its axes and matrices. `input` and `options` must outlive the part. Close in any case. */
+/* Open the source and check its axes and the matrices that the options name, which are then in the order of annb_source_matrices; their
+ * datasets are closed again until they are written. `input` and `options` must outlive the part. Close in any case. */
 annb_status annb_pack_part_open(annb_pack_part *part, const char *input, const annb_pack_options *options, annb_error *err);
 
 /* Write columns (unless spec.columns is an object of `txn` already), matrices, sidecar and restore file as objects of `txn`. */
 annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err);
 
-/* Attach every matrix to the part row `row`, which was added last: matrix i as row matrix_rows[i] of the matrix table. `nnz` (of X, 0 without)
- * may be NULL. */
+/* Attach every matrix to the part row `row`, which was added last: matrix i as row matrix_rows[i] of the matrix table. `nnz` (of all
+ * together) may be NULL. */
 annb_status annb_pack_part_attach(annb_pack_part *part, uint32_t row, const uint32_t *matrix_rows, uint64_t *nnz, annb_error *err);
 
 /* ANNB_EINPUT when the file is not the one that was opened any more: before a commit. */

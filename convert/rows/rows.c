@@ -16,12 +16,21 @@ annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error
     return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row,
                          "%s: row %llu has %llu elements, which take %llu MiB: too much for the memory cap, raise it", r->m->path,
                          (unsigned long long)row, (unsigned long long)n, (unsigned long long)(n / 1024 * each / 1024));
+  if (n < r->wanted) n = r->wanted;
   free(r->indices);
   free(r->values);
   r->indices = malloc(n * r->index_size);
   r->values = malloc(n * r->value_size);
   r->room = r->indices && r->values ? n : 0;
   return r->room ? ANNB_OK : annb_fail_memory(err);
+}
+
+void annb_rows_trade(annb_rows *r, annb_rows_buffers *other) {
+  annb_rows_buffers own = {r->indices, r->values, r->room};
+  r->indices = other->indices;
+  r->values = other->values;
+  r->room = other->room;
+  *other = own;
 }
 
 annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err) {
@@ -33,9 +42,10 @@ annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
   if (r->m->n_rows > UINT32_MAX)
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
                         "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
-  uint64_t memory = r->options.memory / 2, record = 8 + r->value_size;
-  if (r->m->form == ANNB_CSC && r->m->nnz < memory / record / 2) memory = 2 * (r->m->nnz + 1) * record; /* as much as it needs */
-  return annb_transpose_open((uint32_t)r->value_size, memory, r->options.spool_dir, &r->transpose, err);
+  uint64_t expected;
+  annb_status s = annb_rows_expected(r->m, &expected, err);
+  if (s) return s;
+  return annb_transpose_open((uint32_t)r->value_size, r->m->n_rows, expected, r->options.memory / 2, r->options.spool_dir, &r->transpose, err);
 }
 
 /* ---- pointers ---- */
@@ -162,6 +172,8 @@ annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options 
   bytes = bytes < LEAST_CHUNK ? LEAST_CHUNK : bytes > MOST_CHUNK ? MOST_CHUNK : bytes;
   r->wanted = bytes / (r->index_size + r->value_size);
   if (m->form != ANNB_DENSE && r->wanted > m->nnz) r->wanted = m->nnz ? m->nnz : 1;
+  annb_values_set_threads(&m->data, options->n_threads);
+  annb_values_set_threads(&m->indices, options->n_threads);
   r->indptr = malloc((ANNB_ROWS_MAX + 1) * sizeof *r->indptr);
   annb_status s = r->indptr ? annb_rows_reserve(r, r->wanted, 0, err) : annb_fail_memory(err);
   if (!s && m->form != ANNB_DENSE) s = open_pointers(&r->pointers, &m->indptr, m->nnz, err);

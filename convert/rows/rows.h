@@ -14,6 +14,7 @@ typedef struct annb_rows_options {
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
   const uint32_t *row_rank; /* CSC: where each row stands in the order that columns are expected to have; NULL: by number */
+  uint32_t n_threads;       /* to decompress with; 0 = 1 */
 } annb_rows_options;
 
 /* `m` must stay open. Nothing is read yet but the first row pointer. */

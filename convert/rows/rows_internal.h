@@ -36,6 +36,14 @@ struct annb_rows {
   uint64_t band_first, band_rows, band_room;
 };
 
+/* The buffers of a chunk. */
+typedef struct annb_rows_buffers {
+  void *indices, *values;
+  uint64_t room;
+} annb_rows_buffers;
+
+/* Give away the buffers of the last chunk for others (a zeroed set to begin with), which the next chunk will fill. */
+void annb_rows_trade(annb_rows *r, annb_rows_buffers *other);
 /* Make room for n elements of row `row`: ANNB_ENOMEM past half the memory. */
 annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err);
 /* False when the caller wants to stop. */

@@ -1,344 +1,437 @@
+/* Pushing puts elements into buckets of 2^shift neighbouring keys. A bucket's bytes are runs of elements that share their payload or their
+ * key, so that an element takes little more than its value and the low bits of its key; full blocks of runs go to the spool file. Pulling
+ * takes one bucket after the other: one that fits memory is sorted by counting (a leaf), a larger one is split into buckets of fewer keys. */
 #include "transpose.h"
 
 #include "../../store/error.h"
-#include "../../store/io.h"
+#include "spooler.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An element is a record of 8 + value_size bytes: key, payload, value. Records collect in `buffer`; a full buffer is sorted by key
- * and becomes a run of the spool file. Runs are merged in the order they were written, which keeps equal keys in push order. */
-
-enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, HEAD = 8, MAX_FAN_IN = 512 };
+enum { RUN_HEAD = 8, SPLIT_BITS = 4, LEAST_BLOCK = 1 << 12, MOST_BLOCK = 1 << 20, NARROW_BITS = 16 };
 #define MIN_MEMORY (UINT64_C(64) << 10)
-#define WANTED_BLOCK (UINT64_C(64) << 10)
 
-typedef struct run {
-  uint64_t offset, n; /* in the spool file; elements not yet read into the block */
-  uint8_t *block;     /* the next elements */
-  uint64_t at, have;  /* in the block */
-} run;
+/* A block in the spool file: whole runs. */
+typedef struct extent {
+  uint64_t offset, bytes;
+} extent;
+
+typedef struct bucket {
+  uint64_t first; /* of its 2^shift keys */
+  uint64_t n, bytes;
+  extent *extents;
+  size_t n_extents, room;
+  uint8_t *block; /* being filled */
+  size_t used;
+} bucket;
+
+/* Buckets of one width that are being filled. */
+typedef struct level {
+  bucket *buckets;
+  size_t n;
+  unsigned shift;
+  uint64_t first;
+  uint8_t *blocks;
+  size_t block_bytes;
+} level;
+
+/* A bucket that waits to be pulled. */
+typedef struct waiting {
+  bucket bucket;
+  unsigned shift;
+} waiting;
 
 struct annb_transpose {
-  uint64_t memory, n, capacity; /* elements in `buffer` */
-  size_t value_size, size;      /* bytes of a value, of a record */
-  uint8_t *buffer, *scratch;
-  char *spool_dir;
-  int fd;
-  uint64_t spool_end;
-  run *runs;
-  size_t n_runs, room_runs, fan_in;
-  uint64_t block_elements;
-  uint8_t *blocks;
-  uint64_t taken; /* elements of the buffer given out, when nothing was spooled */
+  uint64_t memory, n_keys;
+  size_t value_size;
+  annb_spooler *spooler;
+  level top;
   bool pulling;
+  waiting *waiting; /* the next one is the last */
+  size_t n_waiting, waiting_room;
+
+  /* the leaf: the elements of key leaf_first + k are starts[k] … starts[k + 1] − 1 */
+  uint64_t leaf_first, leaf_keys;
+  bool leaf_empty;
+  uint8_t *raw;
+  uint64_t *starts;
   uint32_t *payloads;
   uint8_t *values;
-  uint64_t group_n, group_room;
+  uint64_t raw_room, keys_room, elements_room;
 };
 
-annb_status annb_transpose_open(uint32_t value_size, uint64_t memory, const char *spool_dir, annb_transpose **out, annb_error *err) {
+/* A run as it is in a block: a constant, count × 2 + by_key, then the keys from the bucket's first on (by_key: the payloads), and the values. */
+typedef struct run {
+  uint32_t constant, n;
+  bool by_key;
+  const uint8_t *varying, *values;
+} run;
+
+/* ---- levels ---- */
+
+static size_t key_size(unsigned shift) { return shift <= NARROW_BITS ? sizeof(uint16_t) : sizeof(uint32_t); }
+
+static annb_status open_level(annb_transpose *t, level *l, uint64_t first, uint64_t n_keys, unsigned shift, annb_error *err) {
+  uint64_t n = ((n_keys - 1) >> shift) + 1, bytes = t->memory / 4 / (n + ANNB_SPOOLER_SPARES);
+  bytes = bytes < LEAST_BLOCK ? LEAST_BLOCK : bytes > MOST_BLOCK ? MOST_BLOCK : bytes;
+  uint8_t *spares[ANNB_SPOOLER_SPARES];
+  *l = (level){.n = n, .shift = shift, .first = first, .block_bytes = bytes};
+  l->buckets = calloc(n, sizeof *l->buckets);
+  l->blocks = malloc((n + ANNB_SPOOLER_SPARES) * bytes);
+  if (!l->buckets || !l->blocks) return annb_fail_memory(err);
+  for (size_t i = 0; i < n; i++) l->buckets[i] = (bucket){.first = first + ((uint64_t)i << shift), .block = l->blocks + i * bytes};
+  for (size_t i = 0; i < ANNB_SPOOLER_SPARES; i++) spares[i] = l->blocks + (n + i) * bytes;
+  annb_spooler_set_spares(t->spooler, spares, ANNB_SPOOLER_SPARES);
+  return ANNB_OK;
+}
+
+static void close_level(annb_transpose *t, level *l) {
+  if (t->spooler) (void)annb_spooler_wait(t->spooler, NULL); /* it has blocks of the level */
+  for (size_t i = 0; l->buckets && i < l->n; i++) free(l->buckets[i].extents);
+  free(l->buckets);
+  free(l->blocks);
+  *l = (level){0};
+}
+
+/* So wide that a bucket is likely to be a leaf, and as many as have blocks. */
+static unsigned choose_shift(const annb_transpose *t, uint64_t expected) {
+  uint64_t most = t->memory / 4 / LEAST_BLOCK, leaf = t->memory / 8 / (RUN_HEAD + t->value_size), n = expected / leaf + expected / leaf / 2 + 1;
+  unsigned shift = 0;
+  if (n > most) n = most;
+  while (((t->n_keys - 1) >> shift) + 1 > n) shift++;
+  if (shift && ((t->n_keys - 1) >> (shift - 1)) + 1 <= most) shift--; /* rather more buckets than fewer */
+  return shift;
+}
+
+annb_status annb_transpose_open(uint32_t value_size, uint64_t n_keys, uint64_t expected, uint64_t memory, const char *spool_dir,
+                                annb_transpose **out, annb_error *err) {
   annb_transpose *t = calloc(1, sizeof *t);
   *out = NULL;
   if (!t) return annb_fail_memory(err);
-  t->fd = -1;
   t->memory = memory < MIN_MEMORY ? MIN_MEMORY : memory;
+  t->n_keys = n_keys ? n_keys : 1;
   t->value_size = value_size;
-  t->size = HEAD + (size_t)value_size;
-  t->capacity = t->memory / 2 / t->size;
-  if (t->capacity == 0) t->capacity = 1;
-  t->fan_in = (size_t)(t->memory / 2 / WANTED_BLOCK);
-  if (t->fan_in < 4) t->fan_in = 4;
-  if (t->fan_in > MAX_FAN_IN) t->fan_in = MAX_FAN_IN;
-  t->block_elements = t->memory / 2 / t->fan_in / t->size;
-  if (t->block_elements == 0) t->block_elements = 1;
-  t->spool_dir = strdup(spool_dir);
-  t->buffer = malloc(t->capacity * t->size);
-  t->scratch = malloc(t->capacity * t->size);
-  if (!t->spool_dir || !t->buffer || !t->scratch) {
-    annb_transpose_close(t);
-    return annb_fail_memory(err);
-  }
-  *out = t;
-  return ANNB_OK;
+  annb_status s = annb_spooler_open(spool_dir, &t->spooler, err);
+  if (!s) s = open_level(t, &t->top, 0, t->n_keys, choose_shift(t, expected), err);
+  if (s) annb_transpose_close(t);
+  else *out = t;
+  return s;
 }
 
 void annb_transpose_close(annb_transpose *t) {
   if (!t) return;
-  if (t->fd >= 0) annb_io_close(t->fd, t->spool_dir, NULL);
-  free(t->spool_dir);
-  free(t->buffer);
-  free(t->scratch);
-  free(t->runs);
-  free(t->blocks);
+  annb_spooler_close(t->spooler);
+  t->spooler = NULL;
+  close_level(t, &t->top);
+  for (size_t i = 0; i < t->n_waiting; i++) free(t->waiting[i].bucket.extents);
+  free(t->waiting);
+  free(t->raw);
+  free(t->starts);
   free(t->payloads);
   free(t->values);
   free(t);
 }
 
-static inline uint32_t key_of(const uint8_t *record) {
-  uint32_t key;
-  memcpy(&key, record, sizeof key);
-  return key;
+/* ---- pushing ---- */
+
+static annb_status spool(annb_transpose *t, bucket *b, annb_error *err) {
+  if (b->used == 0) return ANNB_OK;
+  if (b->n_extents == b->room) {
+    size_t room = b->room ? 2 * b->room : 8;
+    extent *more = realloc(b->extents, room * sizeof *more);
+    if (!more) return annb_fail_memory(err);
+    b->extents = more;
+    b->room = room;
+  }
+  extent *e = &b->extents[b->n_extents++];
+  e->bytes = b->used;
+  b->bytes += b->used;
+  b->used = 0;
+  return annb_spooler_write(t->spooler, &b->block, e->bytes, &e->offset, err);
 }
 
-/* ---- sorting a buffer ---- */
-
-/* One stable pass; `size` is a constant at the hot call sites, so that the copy is a few moves. */
-static inline void scatter(const uint8_t *from, uint8_t *to, uint64_t n, size_t size, unsigned shift, uint64_t *place) {
-  for (uint64_t i = 0; i < n; i++) {
-    const uint8_t *record = from + i * size;
-    memcpy(to + place[key_of(record) >> shift & (RADIX - 1)]++ * size, record, size);
+static uint8_t *put_keys(uint8_t *to, const uint32_t *keys, uint32_t n, uint32_t first, unsigned shift) {
+  for (uint32_t i = 0; shift <= NARROW_BITS && i < n; i++) {
+    uint16_t low = (uint16_t)(keys[i] - first);
+    memcpy(to + i * sizeof low, &low, sizeof low);
   }
+  for (uint32_t i = 0; shift > NARROW_BITS && i < n; i++) {
+    uint32_t low = keys[i] - first;
+    memcpy(to + i * sizeof low, &low, sizeof low);
+  }
+  return to + n * key_size(shift);
 }
 
-static void radix_pass(const uint8_t *from, uint8_t *to, uint64_t n, size_t size, unsigned shift) {
-  uint64_t place[RADIX] = {0}, sum = 0;
-  for (uint64_t i = 0; i < n; i++) place[key_of(from + i * size) >> shift & (RADIX - 1)]++;
-  for (size_t d = 0; d < RADIX; d++) {
-    uint64_t count = place[d];
-    place[d] = sum;
-    sum += count;
+/* Elements of one bucket that share their key (by_key) or payload. */
+static annb_status put(annb_transpose *t, const level *l, bucket *b, bool by_key, uint64_t n, const uint32_t *keys, const uint32_t *payloads,
+                       const uint8_t *values, annb_error *err) {
+  const size_t each = (by_key ? sizeof *payloads : key_size(l->shift)) + t->value_size;
+  for (uint64_t i = 0; i < n;) {
+    size_t left = l->block_bytes - b->used;
+    if (left < RUN_HEAD + each) {
+      annb_status s = spool(t, b, err);
+      if (s) return s;
+      continue;
+    }
+    uint32_t k = (uint32_t)(n - i < (left - RUN_HEAD) / each ? n - i : (left - RUN_HEAD) / each);
+    uint32_t head[2] = {by_key ? keys[i] - (uint32_t)b->first : payloads[i], k << 1 | by_key};
+    uint8_t *to = b->block + b->used;
+    memcpy(to, head, RUN_HEAD);
+    if (by_key) to = (uint8_t *)memcpy(to + RUN_HEAD, payloads + i, k * sizeof *payloads) + k * sizeof *payloads;
+    else to = put_keys(to + RUN_HEAD, keys + i, k, (uint32_t)b->first, l->shift);
+    memcpy(to, values + i * t->value_size, k * t->value_size);
+    b->used += RUN_HEAD + k * each;
+    b->n += k;
+    i += k;
   }
-  switch (size) {
-    case 9: scatter(from, to, n, 9, shift, place); break;
-    case 10: scatter(from, to, n, 10, shift, place); break;
-    case 12: scatter(from, to, n, 12, shift, place); break;
-    case 16: scatter(from, to, n, 16, shift, place); break;
-    default: scatter(from, to, n, size, shift, place);
-  }
-}
-
-static void sort_buffer(annb_transpose *t) {
-  uint32_t used = 0;
-  for (uint64_t i = 0; i < t->n; i++) used |= key_of(t->buffer + i * t->size);
-  for (unsigned shift = 0; shift < 32 && used >> shift; shift += RADIX_BITS) {
-    radix_pass(t->buffer, t->scratch, t->n, t->size, shift);
-    uint8_t *sorted = t->scratch;
-    t->scratch = t->buffer;
-    t->buffer = sorted;
-  }
-}
-
-/* ---- runs ---- */
-
-static annb_status add_run(run **runs, size_t *n, size_t *room, uint64_t offset, uint64_t elements, annb_error *err) {
-  if (*n == *room) {
-    size_t more = *room ? 2 * *room : 64;
-    run *grown = realloc(*runs, more * sizeof *grown);
-    if (!grown) return annb_fail_memory(err);
-    *runs = grown;
-    *room = more;
-  }
-  (*runs)[(*n)++] = (run){.offset = offset, .n = elements};
   return ANNB_OK;
 }
 
-static annb_status spool(annb_transpose *t, annb_error *err) {
-  annb_status s = t->fd < 0 ? annb_io_anonymous(t->spool_dir, &t->fd, err) : ANNB_OK;
-  if (s) return s;
-  sort_buffer(t);
-  s = annb_io_write(t->fd, t->spool_dir, t->buffer, t->n * t->size, err);
-  if (!s) s = add_run(&t->runs, &t->n_runs, &t->room_runs, t->spool_end, t->n, err);
-  t->spool_end += t->n * t->size;
-  t->n = 0;
-  return s;
+static annb_status distribute(annb_transpose *t, level *l, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const uint8_t *values,
+                              annb_error *err) {
+  for (uint64_t i = 0, end; i < n; i = end) {
+    const uint32_t key = keys[i], payload = payloads[i];
+    const uint64_t at = (key - l->first) >> l->shift;
+    if (key >= t->n_keys) return annb_fail(err, ANNB_EINVAL, NULL, "key %lu was pushed, there are %llu", (unsigned long)key, (unsigned long long)t->n_keys);
+    end = i + 1;
+    bool by_key = end < n && keys[end] == key && payloads[end] != payload;
+    if (by_key)
+      while (end < n && keys[end] == key) end++;
+    else
+      while (end < n && payloads[end] == payload && (keys[end] - l->first) >> l->shift == at) end++;
+    annb_status s = put(t, l, &l->buckets[at], by_key, end - i, keys + i, payloads + i, values + i * t->value_size, err);
+    if (s) return s;
+  }
+  return ANNB_OK;
 }
 
 annb_status annb_transpose_push(annb_transpose *t, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const void *values,
                                 annb_error *err) {
   if (t->pulling) return annb_fail(err, ANNB_EINVAL, NULL, "elements were pushed after the first group was taken");
-  const uint8_t *value = values;
-  for (uint64_t i = 0; i < n;) {
-    if (t->n == t->capacity) {
-      annb_status s = spool(t, err);
-      if (s) return s;
-    }
-    uint64_t end = n - i > t->capacity - t->n ? i + (t->capacity - t->n) : n;
-    uint8_t *record = t->buffer + t->n * t->size;
-    t->n += end - i;
-    for (; i < end; i++, record += t->size) {
-      memcpy(record, &keys[i], 4);
-      memcpy(record + 4, &payloads[i], 4);
-      if (t->value_size == 4) memcpy(record + HEAD, value + 4 * i, 4);
-      else memcpy(record + HEAD, value + t->value_size * i, t->value_size);
-    }
-  }
-  return ANNB_OK;
+  return distribute(t, &t->top, n, keys, payloads, values, err);
 }
 
-/* The run's next record, or NULL in *record at its end. */
-static inline annb_status peek(annb_transpose *t, run *r, const uint8_t **record, annb_error *err) {
-  if (r->at == r->have) {
-    *record = NULL;
-    if (r->n == 0) return ANNB_OK;
-    uint64_t n = r->n < t->block_elements ? r->n : t->block_elements;
-    annb_status s = annb_io_pread(t->fd, t->spool_dir, r->block, n * t->size, r->offset, err);
-    if (s) return s;
-    r->offset += n * t->size;
-    r->n -= n;
-    r->at = 0;
-    r->have = n;
-  }
-  *record = r->block + r->at * t->size;
-  return ANNB_OK;
+/* ---- runs of a block ---- */
+
+static const uint8_t *read_run(const annb_transpose *t, unsigned shift, const uint8_t *at, run *r) {
+  uint32_t head[2];
+  memcpy(head, at, RUN_HEAD);
+  r->constant = head[0];
+  r->n = head[1] >> 1;
+  r->by_key = head[1] & 1;
+  r->varying = at + RUN_HEAD;
+  r->values = r->varying + r->n * (r->by_key ? sizeof(uint32_t) : key_size(shift));
+  return r->values + r->n * t->value_size;
 }
 
-/* ---- merging when there are more runs than blocks fit ---- */
+static inline uint32_t u32_at(const uint8_t *p, uint32_t i) {
+  uint32_t x;
+  memcpy(&x, p + (size_t)i * sizeof x, sizeof x);
+  return x;
+}
 
-typedef struct sink {
-  int fd;
-  uint8_t *block;
-  uint64_t n, end; /* elements in the block; bytes given to the file in all */
-} sink;
+static inline uint32_t u16_at(const uint8_t *p, uint32_t i) {
+  uint16_t x;
+  memcpy(&x, p + (size_t)i * sizeof x, sizeof x);
+  return x;
+}
 
-static annb_status flush(annb_transpose *t, sink *out, annb_error *err) {
-  annb_status s = annb_io_write(out->fd, t->spool_dir, out->block, out->n * t->size, err);
-  out->n = 0;
+static uint32_t key_at(const run *r, unsigned shift, uint32_t i) {
+  return r->by_key ? r->constant : shift <= NARROW_BITS ? u16_at(r->varying, i) : u32_at(r->varying, i);
+}
+
+/* ---- a leaf: sorted by counting ---- */
+
+static void count(const annb_transpose *t, unsigned shift, const uint8_t *at, uint64_t bytes, uint64_t *counts) {
+  for (const uint8_t *end = at + bytes; at < end;) {
+    run r;
+    at = read_run(t, shift, at, &r);
+    if (r.by_key) counts[r.constant] += r.n;
+    else
+      for (uint32_t i = 0; i < r.n; i++) counts[key_at(&r, shift, i)]++;
+  }
+}
+
+/* `size` is a constant at the hot call sites, so that the copy is one move. */
+static inline void place_run(annb_transpose *t, const run *r, unsigned shift, size_t size, uint64_t *next) {
+  for (uint32_t i = 0; i < r->n; i++) {
+    uint64_t to = next[shift <= NARROW_BITS ? u16_at(r->varying, i) : u32_at(r->varying, i)]++;
+    t->payloads[to] = r->constant;
+    memcpy(t->values + to * size, r->values + i * size, size);
+  }
+}
+
+static void place(annb_transpose *t, unsigned shift, const uint8_t *at, uint64_t bytes, uint64_t *next) {
+  for (const uint8_t *end = at + bytes; at < end;) {
+    run r;
+    at = read_run(t, shift, at, &r);
+    if (r.by_key) {
+      uint64_t to = next[r.constant];
+      memcpy(t->payloads + to, r.varying, r.n * sizeof(uint32_t));
+      memcpy(t->values + to * t->value_size, r.values, r.n * t->value_size);
+      next[r.constant] += r.n;
+    } else if (t->value_size == 4) {
+      place_run(t, &r, shift, 4, next);
+    } else if (t->value_size == 8) {
+      place_run(t, &r, shift, 8, next);
+    } else {
+      place_run(t, &r, shift, t->value_size, next);
+    }
+  }
+}
+
+static bool room_for(void **p, uint64_t *room, uint64_t need, size_t size) {
+  if (need <= *room) return true;
+  free(*p);
+  *p = malloc(need * size);
+  *room = *p ? need : 0;
+  return *p != NULL;
+}
+
+static bool leaf_room(annb_transpose *t, uint64_t raw, uint64_t keys, uint64_t n) {
+  void *bytes = t->raw, *starts = t->starts, *payloads = t->payloads, *values = t->values;
+  uint64_t elements = t->elements_room;
+  bool ok = room_for(&bytes, &t->raw_room, raw, 1);
+  ok = room_for(&starts, &t->keys_room, keys + 2, sizeof *t->starts) && ok;
+  ok = room_for(&payloads, &elements, n, sizeof *t->payloads) && ok;
+  ok = room_for(&values, &t->elements_room, n, t->value_size) && ok;
+  t->raw = bytes;
+  t->starts = starts;
+  t->payloads = payloads;
+  t->values = values;
+  if (!payloads) t->elements_room = 0;
+  return ok;
+}
+
+static annb_status read_extents(annb_transpose *t, const bucket *b, annb_error *err) {
+  annb_status s = ANNB_OK;
+  uint64_t at = 0;
+  for (size_t i = 0; i < b->n_extents && !s; at += b->extents[i++].bytes)
+    s = annb_spooler_read(t->spooler, t->raw + at, b->extents[i].bytes, b->extents[i].offset, err);
   return s;
 }
 
-/* Append the records of `r` with this key. */
-static annb_status drain(annb_transpose *t, run *r, uint32_t key, sink *out, annb_error *err) {
-  for (;;) {
-    const uint8_t *record;
-    annb_status s = peek(t, r, &record, err);
-    if (s || !record || key_of(record) != key) return s;
-    memcpy(out->block + out->n * t->size, record, t->size);
-    r->at++;
-    out->end += t->size;
-    if (++out->n == t->block_elements && (s = flush(t, out, err))) return s;
-  }
-}
-
-static annb_status merge_group(annb_transpose *t, run *runs, size_t n, sink *out, annb_error *err) {
-  for (size_t i = 0; i < n; i++) runs[i].block = t->blocks + i * t->block_elements * t->size;
-  for (;;) {
-    uint32_t least = 0;
-    bool any = false;
-    annb_status s = ANNB_OK;
-    for (size_t i = 0; i < n && !s; i++) {
-      const uint8_t *record;
-      s = peek(t, &runs[i], &record, err);
-      if (s || !record) continue;
-      if (!any || key_of(record) < least) least = key_of(record);
-      any = true;
-    }
-    for (size_t i = 0; i < n && !s && any; i++) s = drain(t, &runs[i], least, out, err);
-    if (s || !any) return s;
-  }
-}
-
-/* One level: neighbouring runs become one, into a new spool file. */
-static annb_status merge_level(annb_transpose *t, annb_error *err) {
-  sink out = {.fd = -1, .block = malloc(t->block_elements * t->size)};
-  run *merged = NULL;
-  size_t n_merged = 0, room = 0;
-  annb_status s = out.block ? annb_io_anonymous(t->spool_dir, &out.fd, err) : annb_fail_memory(err);
-  for (size_t i = 0; i < t->n_runs && !s; i += t->fan_in) {
-    size_t n = t->n_runs - i < t->fan_in ? t->n_runs - i : t->fan_in;
-    uint64_t start = out.end;
-    s = merge_group(t, t->runs + i, n, &out, err);
-    if (!s) s = add_run(&merged, &n_merged, &room, start, (out.end - start) / t->size, err);
-  }
-  if (!s) s = flush(t, &out, err);
-  free(out.block);
-  if (s) {
-    if (out.fd >= 0) annb_io_close(out.fd, t->spool_dir, NULL);
-    free(merged);
-    return s;
-  }
-  annb_io_close(t->fd, t->spool_dir, NULL);
-  free(t->runs);
-  t->fd = out.fd;
-  t->runs = merged;
-  t->n_runs = n_merged;
-  t->room_runs = room;
-  return ANNB_OK;
-}
-
-/* ---- giving out groups ---- */
-
-static annb_status start_pulling(annb_transpose *t, annb_error *err) {
-  t->pulling = true;
-  if (t->n_runs == 0) { /* all of it is in memory */
-    sort_buffer(t);
-    free(t->scratch);
-    t->scratch = NULL;
-    return ANNB_OK;
-  }
-  annb_status s = t->n ? spool(t, err) : ANNB_OK;
-  free(t->buffer);
-  free(t->scratch);
-  t->buffer = t->scratch = NULL;
+/* starts[k + 1] counts key k and then runs from its start to its end, which leaves in starts[k] its start. */
+static annb_status load(annb_transpose *t, const waiting *w, annb_error *err) {
+  const uint64_t keys = UINT64_C(1) << w->shift;
+  if (!leaf_room(t, w->bucket.bytes, keys, w->bucket.n)) return annb_fail_memory(err);
+  annb_status s = read_extents(t, &w->bucket, err);
   if (s) return s;
-  t->blocks = malloc(t->fan_in * t->block_elements * t->size);
-  if (!t->blocks) return annb_fail_memory(err);
-  while (t->n_runs > t->fan_in)
-    if ((s = merge_level(t, err))) return s;
-  for (size_t i = 0; i < t->n_runs; i++) t->runs[i].block = t->blocks + i * t->block_elements * t->size;
+  memset(t->starts, 0, (keys + 2) * sizeof *t->starts);
+  count(t, w->shift, t->raw, w->bucket.bytes, t->starts + 2);
+  for (uint64_t k = 0; k < keys; k++) t->starts[k + 2] += t->starts[k + 1];
+  place(t, w->shift, t->raw, w->bucket.bytes, t->starts + 1);
   return ANNB_OK;
 }
 
-static annb_status grow_group(annb_transpose *t, uint64_t n, uint32_t key, annb_error *err) {
-  if (n > 2 * t->memory / t->size)
-    return annb_fail(err, ANNB_ENOMEM, NULL, "row or column %lu has more than %llu elements, which do not fit the memory cap: raise it",
-                     (unsigned long)key, (unsigned long long)(2 * t->memory / t->size));
-  uint64_t room = t->group_room ? t->group_room : 1024;
-  while (room < n) room *= 2;
-  uint32_t *payloads = realloc(t->payloads, room * sizeof *payloads);
-  if (payloads) t->payloads = payloads;
-  uint8_t *values = realloc(t->values, room * t->value_size + 1);
-  if (values) t->values = values;
-  if (!payloads || !values) return annb_fail_memory(err);
-  t->group_room = room;
-  return ANNB_OK;
-}
-
-/* Append the records at the front of records[0 … n) that have this key; *used is their number. */
-static annb_status gather(annb_transpose *t, const uint8_t *records, uint64_t n, uint32_t key, uint64_t *used, annb_error *err) {
-  uint64_t k = 0;
-  while (k < n && key_of(records + k * t->size) == key) k++;
-  *used = k;
-  if (t->group_n + k > t->group_room || !t->payloads) {
-    annb_status s = grow_group(t, t->group_n + k, key, err);
-    if (s) return s;
+/* All of one key: block by block, for it may be large. */
+static annb_status load_group(annb_transpose *t, const waiting *w, annb_error *err) {
+  const bucket *b = &w->bucket;
+  const uint64_t most = 2 * t->memory / (RUN_HEAD + t->value_size);
+  if (b->n > most)
+    return annb_fail(err, ANNB_ENOMEM, NULL, "row or column %llu has more than %llu elements, which do not fit the memory cap: raise it",
+                     (unsigned long long)b->first, (unsigned long long)most);
+  if (!leaf_room(t, MOST_BLOCK, 1, b->n)) return annb_fail_memory(err);
+  annb_status s = ANNB_OK;
+  uint64_t next = 0;
+  for (size_t i = 0; i < b->n_extents && !s; i++) {
+    s = annb_spooler_read(t->spooler, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
+    if (!s) place(t, w->shift, t->raw, b->extents[i].bytes, &next);
   }
-  for (uint64_t i = 0; i < k; i++, records += t->size) {
-    memcpy(&t->payloads[t->group_n + i], records + 4, 4);
-    memcpy(t->values + (t->group_n + i) * t->value_size, records + HEAD, t->value_size);
+  t->starts[0] = 0;
+  t->starts[1] = next;
+  return s;
+}
+
+/* ---- pulling ---- */
+
+/* Close the buckets of a level and let them wait; the first of them is next. */
+static annb_status take_level(annb_transpose *t, level *l, annb_error *err) {
+  annb_status s = ANNB_OK;
+  for (size_t i = 0; i < l->n && !s; i++) s = spool(t, &l->buckets[i], err);
+  if (!s) s = annb_spooler_wait(t->spooler, err);
+  if (s) return s;
+  if (t->n_waiting + l->n > t->waiting_room) {
+    waiting *more = realloc(t->waiting, (t->n_waiting + l->n) * sizeof *more);
+    if (!more) return annb_fail_memory(err);
+    t->waiting = more;
+    t->waiting_room = t->n_waiting + l->n;
   }
-  t->group_n += k;
+  for (size_t i = l->n; i-- > 0;) t->waiting[t->n_waiting++] = (waiting){l->buckets[i], l->shift};
+  l->n = 0; /* the extents are theirs now */
   return ANNB_OK;
 }
 
-static annb_status gather_run(annb_transpose *t, run *r, uint32_t key, annb_error *err) {
+static annb_status split_runs(annb_transpose *t, const waiting *w, uint64_t bytes, level *into, uint32_t *keys, uint32_t *payloads,
+                              annb_error *err) {
+  annb_status s = ANNB_OK;
+  for (const uint8_t *at = t->raw, *end = at + bytes; at < end && !s;) {
+    run r;
+    at = read_run(t, w->shift, at, &r);
+    for (uint32_t i = 0; i < r.n; i++) {
+      keys[i] = (uint32_t)w->bucket.first + key_at(&r, w->shift, i);
+      payloads[i] = r.by_key ? u32_at(r.varying, i) : r.constant;
+    }
+    s = distribute(t, into, r.n, keys, payloads, r.values, err);
+  }
+  return s;
+}
+
+/* The bucket's elements into buckets of a sixteenth of its keys. Its place in the file is not used again. */
+static annb_status split(annb_transpose *t, const waiting *w, annb_error *err) {
+  level l;
+  const bucket *b = &w->bucket;
+  uint64_t most = 0;
+  for (size_t i = 0; i < b->n_extents; i++) most = b->extents[i].bytes > most ? b->extents[i].bytes : most;
+  uint32_t *keys = malloc(most / 3 * sizeof *keys + 1), *payloads = malloc(most / 3 * sizeof *payloads + 1); /* an element takes 3 at least */
+  annb_status s = open_level(t, &l, b->first, UINT64_C(1) << w->shift, w->shift > SPLIT_BITS ? w->shift - SPLIT_BITS : 0, err);
+  if (!s && (!keys || !payloads || !leaf_room(t, most, 0, 0))) s = annb_fail_memory(err);
+  for (size_t i = 0; i < b->n_extents && !s; i++) {
+    s = annb_spooler_read(t->spooler, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
+    if (!s) s = split_runs(t, w, b->extents[i].bytes, &l, keys, payloads, err);
+  }
+  if (!s) s = take_level(t, &l, err);
+  close_level(t, &l);
+  free(keys);
+  free(payloads);
+  return s;
+}
+
+/* The next bucket, or the first of its parts, as the leaf. */
+static annb_status next_leaf(annb_transpose *t, annb_error *err) {
   for (;;) {
-    const uint8_t *record;
-    uint64_t used;
-    annb_status s = peek(t, r, &record, err);
-    if (s || !record) return s;
-    s = gather(t, record, r->have - r->at, key, &used, err);
-    r->at += used;
-    if (s || r->at < r->have) return s;
+    waiting w = t->waiting[--t->n_waiting];
+    const uint64_t keys = UINT64_C(1) << w.shift, need = w.bucket.bytes + w.bucket.n * (sizeof(uint32_t) + t->value_size) + keys * sizeof(uint64_t);
+    bool leaf = w.bucket.n == 0 || w.shift == 0 || need <= t->memory / 2;
+    annb_status s = ANNB_OK;
+    if (!leaf) s = split(t, &w, err);
+    else if (w.bucket.n) s = w.shift ? load(t, &w, err) : load_group(t, &w, err);
+    free(w.bucket.extents);
+    t->leaf_first = w.bucket.first;
+    t->leaf_keys = leaf ? keys : 0;
+    t->leaf_empty = w.bucket.n == 0;
+    if (s || leaf) return s;
   }
 }
 
 annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values,
                                 annb_error *err) {
-  annb_status s = t->pulling ? ANNB_OK : start_pulling(t, err);
-  if (s) return s;
-  t->group_n = 0;
-  if (t->n_runs == 0) {
-    uint64_t used;
-    s = gather(t, t->buffer + t->taken * t->size, t->n - t->taken, key, &used, err);
-    t->taken += used;
+  annb_status s = ANNB_OK;
+  if (!t->pulling) {
+    t->pulling = true;
+    s = take_level(t, &t->top, err);
+    close_level(t, &t->top);
   }
-  for (size_t i = 0; i < t->n_runs && !s; i++) s = gather_run(t, &t->runs[i], key, err);
-  if (!s && !t->payloads) s = grow_group(t, 0, key, err); /* all runs were at their end: no pointers yet */
-  *n = t->group_n;
-  *payloads = t->payloads;
-  *values = t->values;
-  return s;
+  while (!s && t->n_waiting && key >= t->leaf_first + t->leaf_keys) s = next_leaf(t, err);
+  *n = 0;
+  *payloads = NULL;
+  *values = NULL;
+  if (s || t->leaf_empty || key < t->leaf_first || key - t->leaf_first >= t->leaf_keys) return s;
+  const uint64_t start = t->starts[key - t->leaf_first];
+  *n = t->starts[key - t->leaf_first + 1] - start;
+  *payloads = t->payloads + start;
+  *values = t->values + start * t->value_size;
+  return ANNB_OK;
 }

@@ -52,6 +52,15 @@ annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_err
   return annb_fail_errno(err, path, "create the file");
 }
 
+annb_status annb_file_open(const char *path, hid_t *file, annb_error *err) {
+  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  *file = -1;
+  if (access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST) >= 0 && annb_driver_set(access) >= 0)
+    *file = H5Fopen(path, H5F_ACC_RDWR, access);
+  annb_h5_close(&access);
+  return *file >= 0 ? ANNB_OK : annb_h5_fail(err, ANNB_EIO, path, NULL, "the file cannot be opened to be changed");
+}
+
 static annb_status written_status(const annb_written *written, const char *path, annb_error *err) {
   if (!written || !written->error) return ANNB_OK;
   if (written->error == ECANCELED) return annb_fail(err, ANNB_ECANCELED, path, "writing was cancelled");

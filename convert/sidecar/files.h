@@ -8,6 +8,9 @@
  * block of the same size. Object headers are of the newest form that HDF5 1.8 reads, so that attributes of any size fit. */
 annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_error *err);
 
+/* Open such a file again, to change it. */
+annb_status annb_file_open(const char *path, hid_t *file, annb_error *err);
+
 /* Has all that was written to the open file (of annb_file_create) so far succeeded? HDF5 itself is not told of failures: see driver.h. */
 annb_status annb_file_check(hid_t file, const char *path, annb_error *err);
 

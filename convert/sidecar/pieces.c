@@ -1,5 +1,6 @@
 #include "pieces.h"
 
+#include "../source/plugins.h"
 #include "../source/virtual.h"
 
 #include <string.h>
@@ -115,8 +116,7 @@ annb_status annb_pieces_read(const annb_pieces *pieces, hid_t dataset, const cha
   if (!filter && annb_external_check(file, object, properties, err)) s = ANNB_EINPUT; /* and says so */
   annb_h5_close(&properties);
   if (!filter) return s;
-  return annb_h5_fail(err, ANNB_EUNSUPPORTED, file, object,
-                      "its values cannot be read: HDF5 filter %u is missing; put its plugin into HDF5_PLUGIN_PATH", filter);
+  return annb_plugins_fail(file, object, (int)filter, NULL, err);
 }
 
 annb_status annb_pieces_write(const annb_pieces *pieces, hid_t dataset, const char *file, const char *object, hid_t memory_type,

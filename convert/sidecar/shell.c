@@ -11,9 +11,39 @@
 
 #define PIECE_BYTES (UINT64_C(4) << 20)
 
+#define CHUNK_BYTES (UINT64_C(512) << 10) /* two fit HDF5's own cache */
+
+/* Other filters than the source's, and a fixed extent. */
+static void choose_filters(const annb_tree *tree, hid_t *space, hid_t type, hid_t properties) {
+  hsize_t dims[32], chunk[32], room = CHUNK_BYTES / (H5Tget_size(type) ? H5Tget_size(type) : 1);
+  int rank = H5Sget_simple_extent_type(*space) == H5S_SIMPLE ? H5Sget_simple_extent_dims(*space, dims, NULL) : 0;
+  hid_t fixed = rank > 0 ? H5Screate_simple(rank, dims, NULL) : -1;
+  bool empty = rank <= 0;
+  for (int i = 0; i < rank; i++) empty = empty || !dims[i];
+  if (fixed >= 0) {
+    annb_h5_close(space);
+    *space = fixed;
+  }
+  if (H5Pget_layout(properties) == H5D_CHUNKED) H5Premove_filter(properties, H5Z_FILTER_ALL);
+  if (tree->compression == ANNB_COMPRESSION_NONE || empty) {
+    H5Pset_layout(properties, H5D_CONTIGUOUS);
+    H5Pset_alloc_time(properties, H5D_ALLOC_TIME_LATE);
+    return;
+  }
+  for (int i = rank - 1; i >= 0; i--) {
+    chunk[i] = !room ? 1 : dims[i] < room ? dims[i] : room;
+    room /= chunk[i];
+  }
+  H5Pset_chunk(properties, rank, chunk);
+  H5Pset_alloc_time(properties, H5D_ALLOC_TIME_INCR);
+  H5Pset_shuffle(properties);
+  H5Pset_deflate(properties, (unsigned)tree->level);
+}
+
 /* A dataset of the same type, shape and (as far as they can be had) creation properties, without data. */
-static hid_t create_like(const annb_place *place, const annb_link *link, hid_t dataset, hid_t type) {
+static hid_t create_like(const annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type) {
   hid_t space = H5Dget_space(dataset), properties = annb_tree_plain_properties(dataset), link_properties = annb_link_properties(link->cset);
+  if (tree->compression != ANNB_COMPRESSION_SOURCE && space >= 0 && properties >= 0) choose_filters(tree, &space, type, properties);
   hid_t copy = space < 0 || properties < 0 ? -1 : H5Dcreate2(place->to, link->name, type, space, link_properties, properties, H5P_DEFAULT);
   if (copy < 0 && properties >= 0 && H5Pget_layout(properties) == H5D_CHUNKED && H5Pget_nfilters(properties) > 0) {
     /* a filter that is here and yet refuses */
@@ -33,7 +63,7 @@ annb_status annb_shell_copy(annb_tree *tree, const annb_place *place, const annb
   *copy = -1;
   annb_status s = type < 0 ? annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "its datatype cannot be read", err)
                            : annb_tree_type(tree, place->node, link->name, type, &out, err);
-  if (!s && (*copy = create_like(place, link, shell, out)) < 0)
+  if (!s && (*copy = create_like(tree, place, link, shell, out)) < 0)
     s = annb_tree_fail(tree, ANNB_EIO, place->node, link->name, "the dataset cannot be created", err);
   if (!s) s = annb_tree_made(tree, place, link->name, shell, *copy, false, &node, err);
   annb_h5_close(&out);

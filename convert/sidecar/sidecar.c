@@ -35,7 +35,7 @@ typedef struct split {
   unsigned long fileno;
   special *tops, *children;
   size_t n_tops, n_children;
-  bool raw_packed; /* raw/X goes: anndata cannot open the rest of raw without it */
+  bool raw_packed; /* raw's X goes: anndata cannot open the rest of raw without it */
   deferred_list deferred, softs;
   haddr_t *mirrors; /* of each node's group in the restore file */
   uint32_t n_mirrors;
@@ -75,9 +75,38 @@ static annb_status add_packed(split *sp, const annb_packed *packed, annb_error *
     if (!packed->keep_indices) add_child(sp, object, "indices", "indices", packed->nnz);
     if (!packed->keep_indptr) add_child(sp, object, "indptr", "indptr", UINT64_MAX);
   }
-  if (!strcmp(packed->path, "/raw/X")) sp->raw_packed = true;
   annb_h5_close(&object);
   return s;
+}
+
+/* An array that two matrices share stays whole when one of them needs it so. */
+static annb_status keep_shared(split *sp, const annb_packed *packed, annb_error *err) {
+  static const char *const names[] = {"indices", "indptr"};
+  for (int k = 0; k < 2; k++) {
+    H5O_info_t info;
+    if (!(k ? packed->keep_indptr : packed->keep_indices)) continue;
+    char *path = malloc(strlen(packed->path) + 16);
+    if (!path) return annb_fail_memory(err);
+    strcat(strcat(strcpy(path, packed->path), "/"), names[k]);
+    bool found = H5Oget_info_by_name2(sp->tree.in, path, &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
+    free(path);
+    size_t left = 0; /* in their order: of equal ones the first counts */
+    for (size_t i = 0; found && i < sp->n_children; i++)
+      if (sp->children[i].addr != info.addr) sp->children[left++] = sp->children[i];
+    if (found) sp->n_children = left;
+  }
+  return ANNB_OK;
+}
+
+/* Under the name of today, or that of the old layouts; also by another name of a packed matrix. */
+static bool is_raw_packed(const split *sp) {
+  static const char *const paths[] = {"/raw/X", "/raw.X"};
+  H5O_info_t info;
+  for (int i = 0; i < 2; i++)
+    if (annb_h5_exists(sp->tree.in, paths[i]) && H5Oget_info_by_name2(sp->tree.in, paths[i], &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0 &&
+        find_special(sp->tops, sp->n_tops, info.fileno, sp, info.addr))
+      return true;
+  return false;
 }
 
 static annb_status find_packed(split *sp, const annb_packed *packed, size_t n, annb_error *err) {
@@ -90,6 +119,8 @@ static annb_status find_packed(split *sp, const annb_packed *packed, size_t n, a
   if (!sp->tops || !sp->children) return annb_fail_memory(err);
   annb_status s = ANNB_OK;
   for (size_t i = 0; !s && i < n; i++) s = add_packed(sp, &packed[i], err);
+  for (size_t i = 0; !s && i < n; i++) s = keep_shared(sp, &packed[i], err);
+  sp->raw_packed = !s && is_raw_packed(sp);
   return s;
 }
 
@@ -135,7 +166,7 @@ static annb_status keep_or_defer(annb_tree *tree, const annb_place *place, const
   H5O_info_t info;
   if (link->type == H5L_TYPE_HARD && H5Oget_info_by_name2(place->from, link->name, &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0)
     packed = find_special(sp->tops, sp->n_tops, info.fileno, sp, info.addr) != NULL;
-  bool aside = root && (!is_slot(link->name) || (sp->raw_packed && !strcmp(link->name, "raw")));
+  bool aside = root && (!is_slot(link->name) || (sp->raw_packed && (!strcmp(link->name, "raw") || !strncmp(link->name, "raw.", 4))));
   *done = packed || aside || link->type == H5L_TYPE_EXTERNAL;
   if (*done) return push(&sp->deferred, place->node, link, packed, err);
   return link->type == H5L_TYPE_SOFT ? push(&sp->softs, place->node, link, false, err) : ANNB_OK;

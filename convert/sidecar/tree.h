@@ -52,6 +52,8 @@ struct annb_tree {
   annb_tree_link_fn on_link;
   void *user;
   annb_going going; /* asked before each object and each piece */
+  annb_compression compression; /* of datasets made for shells */
+  int level;                    /* of gzip, 1 to 9 */
   /* kept here */
   annb_graph graph; /* node.out, node.out_addr: the copies */
   uint32_t *todo;

@@ -3,6 +3,7 @@
 #include "../../store/error.h"
 #include "../../store/io.h"
 #include "lzf.h"
+#include "newer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,17 +46,22 @@ annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, 
 
 static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-/* The signature may stand behind a user block: at 0, 512, 1024, 2048 … */
-static annb_status find_signature(const char *path, uint64_t *at, annb_error *err) {
+enum { SUPERBLOCK = 12, VERSION = 8, OPEN_FLAGS = 11 }; /* the start of a superblock; places in it from version 2 on */
+
+/* The signature may stand behind a user block: at 0, 512, 1024, 2048 … The superblock starts with it; zeros where it is cut. */
+static annb_status find_signature(const char *path, uint8_t superblock[SUPERBLOCK], annb_error *err) {
+  uint64_t at;
   int fd;
   uint64_t size;
   annb_status s = annb_io_open(path, &fd, err);
   if (s) return s;
   s = annb_io_fd_size(fd, path, &size, err);
-  for (*at = 0; !s && *at < size && size - *at >= sizeof signature; *at = *at ? 2 * *at : 512) {
+  for (at = 0; !s && at < size && size - at >= sizeof signature; at = at ? 2 * at : 512) {
     uint8_t bytes[8];
-    s = annb_io_pread(fd, path, bytes, sizeof bytes, *at, err);
+    s = annb_io_pread(fd, path, bytes, sizeof bytes, at, err);
     if (!s && !memcmp(bytes, signature, sizeof bytes)) {
+      memset(superblock, 0, SUPERBLOCK);
+      if (size - at >= SUPERBLOCK && annb_io_pread(fd, path, superblock, SUPERBLOCK, at, NULL)) memset(superblock, 0, SUPERBLOCK);
       annb_io_close(fd, path, NULL);
       return ANNB_OK;
     }
@@ -78,14 +84,15 @@ static annb_status check_file(const char *path, annb_error *err) {
 }
 
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
-  uint64_t at;
+  uint8_t superblock[SUPERBLOCK] = {0};
   *file = -1;
   annb_lzf_register();
   annb_status s = check_file(path, err);
-  if (!s) s = find_signature(path, &at, err);
+  if (!s) s = find_signature(path, superblock, err);
   if (s) return s;
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_file_locking(access, 0, 1);
+  if (superblock[VERSION] >= 3 && !superblock[OPEN_FLAGS]) annb_newer_set(access); /* a file open for writing HDF5's own driver refuses */
   *file = H5Fopen(path, H5F_ACC_RDONLY, access);
   H5Pclose(access);
   if (*file < 0)

@@ -19,6 +19,8 @@ static annb_status add(annb_names *names, const char *name, size_t length, annb_
   return ANNB_OK;
 }
 
+annb_status annb_names_add(annb_names *names, const char *name, annb_error *err) { return add(names, name, strlen(name), err); }
+
 void annb_names_free(annb_names *names) {
   for (size_t i = 0; i < names->n; i++) free(names->name[i]);
   free(names->name);

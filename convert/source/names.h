@@ -15,6 +15,8 @@ annb_status annb_names_of_attribute(hid_t object, const char *attribute, annb_na
 /* Links of a group in name order; fields of a compound type in its order. */
 annb_status annb_names_of_group(hid_t group, annb_names *out, annb_error *err);
 annb_status annb_names_of_fields(hid_t type, annb_names *out, annb_error *err);
+/* Append a copy. */
+annb_status annb_names_add(annb_names *names, const char *name, annb_error *err);
 /* Keep the first of equal names. */
 annb_status annb_names_unique(annb_names *names, annb_error *err);
 void annb_names_free(annb_names *names);

@@ -1,5 +1,7 @@
 #include "source.h"
 
+#include "matrices.h"
+
 #include "../../store/error.h"
 
 #include <stdlib.h>
@@ -127,26 +129,95 @@ static annb_status open_group_axis(const annb_source *source, annb_source_axis *
 static annb_status check_backed(const annb_source *source, const annb_source_axis *axis, annb_error *err) {
   if (axis->length <= MAX_UNBACKED || (axis->length - MAX_UNBACKED) / MAX_ROWS_PER_BYTE <= axis->stored) return ANNB_OK;
   return annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name,
-                      "states %llu rows, but its names take only %llu bytes in the file: most of them were never written",
-                      (unsigned long long)axis->length, (unsigned long long)axis->stored);
+                      "states %llu rows, but %s only %llu bytes in the file: most of them were never written",
+                      (unsigned long long)axis->length, axis->object < 0 ? "X takes" : "its names take", (unsigned long long)axis->stored);
 }
 
 static annb_status open_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
-  annb_status s = annb_h5_check_external(source->file, source->path, axis->name, err);
-  if (s) return s;
-  if (!has(source->file, axis->name))
-    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /%s is missing", axis->name);
+  annb_status s = ANNB_OK;
   axis->object = H5Oopen(source->file, axis->name, H5P_DEFAULT);
   H5I_type_t kind = H5Iget_type(axis->object);
   if (kind == H5I_GROUP) s = open_group_axis(source, axis, err);
   else if (kind == H5I_DATASET) s = open_compound_axis(source, axis, err);
   else s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "is neither a group nor a table");
   if (!s) s = check_backed(source, axis, err);
-  if (!s && axis->length > ANNB_MAX_ROWS)
-    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "states %llu rows, more than 2^40", (unsigned long long)axis->length);
-  if (!s && axis == &source->var && axis->length > ANNB_MAX_COLS)
-    s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "states %llu genes, more than 2^31 - 1", (unsigned long long)axis->length);
   return s;
+}
+
+/* ---- axes that are missing ---- */
+
+/* The shape of X, and the bytes that it takes in the file. False when it tells none, or is not marked as AnnData's: any file may have an "X". */
+static bool shape_of_x(const annb_source *source, uint64_t shape[2], uint64_t *stored) {
+  static const char *const parts[] = {"data", "indices", "indptr"};
+  hsize_t dims[32] = {0};
+  hid_t x = H5Oopen(source->file, "X", H5P_DEFAULT);
+  bool ok = false;
+  *stored = 0;
+  if (H5Iget_type(x) == H5I_DATASET) {
+    ok = annb_h5_extent(x, dims, NULL) == 2;
+    shape[0] = dims[0];
+    shape[1] = dims[1];
+    *stored = annb_h5_stored(x);
+  } else if (x >= 0) {
+    ok = annb_h5_attr_u64(x, "shape", shape, 2) == 2 || annb_h5_attr_u64(x, "h5sparse_shape", shape, 2) == 2;
+    for (int i = 0; i < 3; i++) {
+      hid_t part = has(x, parts[i]) ? H5Dopen2(x, parts[i], H5P_DEFAULT) : -1;
+      if (part >= 0 && *stored < UINT64_MAX - INT64_MAX) *stored += annb_h5_stored(part) & INT64_MAX;
+      annb_h5_close(&part);
+    }
+  }
+  ok = ok && (H5Aexists(x, "encoding-type") > 0 || H5Aexists(x, "h5sparse_format") > 0);
+  annb_h5_close(&x);
+  H5Eclear2(H5E_DEFAULT);
+  return ok;
+}
+
+static annb_status axes_of_x(annb_source *source, annb_error *err) {
+  uint64_t shape[2] = {0, 0}, stored;
+  annb_status s = annb_h5_check_external(source->file, source->path, "X", err);
+  if (s) return s;
+  if (!shape_of_x(source, shape, &stored))
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /obs and /var are missing, and /X is not marked as AnnData's");
+  source->obs.length = shape[0];
+  source->var.length = shape[1];
+  source->obs.stored = source->var.stored = stored;
+  s = check_backed(source, &source->obs, err);
+  return s ? s : check_backed(source, &source->var, err);
+}
+
+static annb_status open_axes(annb_source *source, annb_error *err) {
+  annb_source_axis *axes[] = {&source->obs, &source->var};
+  bool there[2], x = annb_source_has_x(source->file);
+  annb_status s = ANNB_OK;
+  for (int i = 0; i < 2 && !s; i++) {
+    s = annb_h5_check_external(source->file, source->path, axes[i]->name, err);
+    there[i] = has(source->file, axes[i]->name);
+  }
+  if (s) return s;
+  if (!there[0] && !there[1]) return axes_of_x(source, err);
+  for (int i = 0; i < 2 && !s; i++) {
+    if (there[i]) s = open_axis(source, axes[i], err);
+    else if (x) s = annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /%s is missing", axes[i]->name);
+  }
+  return s;
+}
+
+static annb_status check_limits(const annb_source *source, annb_error *err) {
+  if (source->obs.length > ANNB_MAX_ROWS)
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, "obs", "states %llu rows, more than 2^40", (unsigned long long)source->obs.length);
+  if (source->var.length > ANNB_MAX_COLS)
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, "var", "states %llu genes, more than 2^31 - 1",
+                        (unsigned long long)source->var.length);
+  return ANNB_OK;
+}
+
+uint64_t annb_source_raw_vars(const annb_source *source) {
+  annb_source_axis axis = {.name = has(source->file, "raw/var") ? "raw/var" : "raw.var", .object = -1};
+  bool known = has(source->file, axis.name) && open_axis(source, &axis, NULL) == ANNB_OK;
+  annb_h5_close(&axis.object);
+  free(axis.index);
+  H5Eclear2(H5E_DEFAULT);
+  return known ? axis.length : UINT64_MAX;
 }
 
 annb_status annb_source_open(annb_source *source, const char *path, uint64_t memory, annb_error *err) {
@@ -156,8 +227,8 @@ annb_status annb_source_open(annb_source *source, const char *path, uint64_t mem
   if (!s) s = refuse(source, err);
   if (!s && !has(source->file, "X") && !has(source->file, "obs") && !has(source->file, "var"))
     s = annb_h5_fail(err, ANNB_EINPUT, path, NULL, "is an HDF5 file but no AnnData: it has no X, no obs and no var");
-  if (!s) s = open_axis(source, &source->obs, err);
-  if (!s) s = open_axis(source, &source->var, err);
+  if (!s) s = open_axes(source, err);
+  if (!s) s = check_limits(source, err);
   if (s) annb_source_close(source);
   return s;
 }

@@ -1,5 +1,7 @@
 #include "source.h"
 
+#include "matrices.h"
+
 #include "../../store/cursor.h"
 #include "../../store/error.h"
 
@@ -8,6 +10,8 @@
 #include <string.h>
 
 enum { MAX_LINKS = 16 };
+#define MAX_UNBACKED (UINT64_C(1) << 20) /* columns without names that need not be in the file */
+#define MAX_COLUMNS_PER_BYTE 1024
 
 /* ---- where it is: soft links at the end of a path are followed by name, so that the sidecar finds the object itself ---- */
 
@@ -28,6 +32,10 @@ static char *link_target(hid_t file, const char *path, size_t size) {
 }
 
 static annb_status resolve(annb_source_matrix *m, hid_t file, annb_error *err) {
+  if (!annb_h5_exists(file, m->path) && H5Lexists(file, m->path, H5P_DEFAULT) <= 0) {
+    H5Eclear2(H5E_DEFAULT);
+    return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, NULL, "%s is missing", m->path);
+  }
   for (int i = 0; i < MAX_LINKS; i++) {
     H5L_info_t info;
     if (H5Lget_info(file, m->path, &info, H5P_DEFAULT) < 0) break;
@@ -79,10 +87,16 @@ static annb_status check_values(annb_source_matrix *m, annb_error *err) {
 }
 
 static annb_status check_shape(const annb_source_matrix *m, const annb_source *source, annb_error *err) {
-  const uint64_t n_obs = source->obs.length, n_vars = source->var.length;
-  if (m->n_rows == n_obs && m->n_cols == n_vars) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has the shape %llu × %llu, but obs has %llu rows and var %llu",
-                      (unsigned long long)m->n_rows, (unsigned long long)m->n_cols, (unsigned long long)n_obs, (unsigned long long)n_vars);
+  const uint64_t n_obs = source->obs.length;
+  if (m->n_rows != n_obs || (m->n_cols != m->want_cols && m->want_cols != UINT64_MAX)) {
+    char columns[64] = "";
+    if (m->want_cols != UINT64_MAX) snprintf(columns, sizeof columns, " and %s %llu", m->axis, (unsigned long long)m->want_cols);
+    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path, "has the shape %llu × %llu, but obs has %llu rows%s",
+                        (unsigned long long)m->n_rows, (unsigned long long)m->n_cols, (unsigned long long)n_obs, columns);
+  }
+  if (m->n_cols > ANNB_MAX_COLS)
+    return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path, "has %llu columns, more than 2^31 - 1", (unsigned long long)m->n_cols);
+  return ANNB_OK;
 }
 
 static annb_status open_dense(annb_source_matrix *m, const annb_source *source, hid_t *object, annb_error *err) {
@@ -201,34 +215,34 @@ static annb_status open_sparse(annb_source_matrix *m, const annb_source *source,
   return s;
 }
 
-static bool is_null(hid_t object) {
-  hsize_t dims[32];
-  bool null = false;
-  if (H5Iget_type(object) != H5I_DATASET) return false;
-  annb_h5_extent(object, dims, &null);
-  return null;
+/* A few bytes may state any number of columns where nothing names them. */
+static annb_status check_backed(const annb_source_matrix *m, annb_error *err) {
+  if (m->want_cols != UINT64_MAX || m->n_cols <= MAX_UNBACKED) return ANNB_OK;
+  uint64_t stored = annb_h5_stored(m->data.dataset);
+  if ((m->n_cols - MAX_UNBACKED) / MAX_COLUMNS_PER_BYTE <= stored) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path,
+                      "states %llu columns, but its values take only %llu bytes in the file: most of them were never written",
+                      (unsigned long long)m->n_cols, (unsigned long long)stored);
 }
 
 annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *source, const char *name, annb_error *err) {
   *m = (annb_source_matrix){
       .file = source->path, .memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE};
-  size_t length = strlen(name);
-  m->path = malloc(length + 2);
+  m->path = annb_source_matrix_path(source->file, name);
   if (!m->path) return annb_fail_memory(err);
-  m->path[0] = '/';
-  memcpy(m->path + 1, name, length + 1);
-  annb_status s = annb_h5_check_external(source->file, source->path, name, err);
+  m->want_cols = annb_source_matrix_columns(source, name, &m->axis);
+  annb_status s = annb_h5_check_external(source->file, source->path, m->path + 1, err);
   if (s) {
     annb_source_matrix_close(m);
     return s;
   }
-  hid_t object = annb_h5_exists(source->file, name) ? H5Oopen(source->file, name, H5P_DEFAULT) : -1;
-  if (object < 0 || is_null(object))
-    s = annb_h5_fail(err, ANNB_EUNSUPPORTED, source->path, NULL, "/%s is missing; this release packs files with an %s", name, name);
-  if (!s) s = resolve(m, source->file, err);
+  s = resolve(m, source->file, err);
   if (!s) s = check_own(m, source->file, source->file, m->path, err);
+  hid_t object = s ? -1 : H5Oopen(source->file, m->path, H5P_DEFAULT);
+  if (!s && object < 0) s = annb_h5_fail(err, ANNB_EINPUT, source->path, m->path, "cannot be opened");
   if (!s) s = H5Iget_type(object) == H5I_GROUP ? open_sparse(m, source, object, err) : open_dense(m, source, &object, err);
   annb_h5_close(&object);
+  if (!s) s = check_backed(m, err);
   if (s) annb_source_matrix_close(m);
   return s;
 }

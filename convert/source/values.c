@@ -2,6 +2,7 @@
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
+#include "plugins.h"
 #include "virtual.h"
 
 #include <stdlib.h>
@@ -10,20 +11,6 @@
 #define DEFAULT_CACHE (UINT64_C(1) << 20) /* HDF5's own chunk cache */
 
 /* ---- opening ---- */
-
-static const char *filter_name(H5Z_filter_t filter, const char *in_file) {
-  switch (filter) {
-    case 307: return "bzip2";
-    case 32000: return "lzf";
-    case 32001: return "blosc";
-    case 32004: return "lz4";
-    case 32008: return "bitshuffle";
-    case 32013: return "zfp";
-    case 32015: return "zstd";
-    case 32026: return "blosc2";
-    default: return in_file && *in_file ? in_file : "unknown";
-  }
-}
 
 static annb_status check_filters(const annb_values *v, hid_t creation, annb_error *err) {
   int n = H5Pget_nfilters(creation);
@@ -35,11 +22,7 @@ static annb_status check_filters(const annb_values *v, hid_t creation, annb_erro
     H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &n_values, NULL, sizeof name, name, &config);
     if (H5Zfilter_avail(filter) > 0) continue;
     H5Eclear2(H5E_DEFAULT);
-    return annb_h5_fail(
-        err, ANNB_EUNSUPPORTED, v->file, v->object,
-        "is compressed with the HDF5 filter %s (number %d), which is not available here: \"pip install hdf5plugin\" and set "
-        "HDF5_PLUGIN_PATH to its plugins folder, or write the file again with gzip",
-        filter_name(filter, name), (int)filter);
+    return annb_plugins_fail(v->file, v->object, filter, name, err);
   }
   return ANNB_OK;
 }
@@ -126,11 +109,17 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   uint64_t bytes = chunk_bytes(v, creation, &filtered);
   if ((filtered && bytes > DEFAULT_CACHE) || H5Pget_external_count(creation) > 0) s = reopen(v, parent, name, filtered ? bytes : 0, err);
   annb_h5_close(&creation);
+  if (!s && !field) s = annb_direct_open(v->dataset, file, v->object, memory, &v->direct, err);
   if (s) annb_values_close(v);
   return s;
 }
 
+void annb_values_set_threads(const annb_values *v, uint32_t n) {
+  if (v->direct) annb_direct_set_threads(v->direct, n);
+}
+
 void annb_values_close(annb_values *v) {
+  annb_direct_close(v->direct);
   annb_h5_close(&v->dataset);
   annb_h5_close(&v->type);
   free(v->object);
@@ -189,10 +178,21 @@ static annb_status read_failed(const annb_values *v, uint64_t first, uint64_t n,
                       (unsigned long long)first, (unsigned long long)(first + n - 1));
 }
 
+/* Without HDF5 when that gives the same: no conversion, every chunk written. */
+static annb_status read_direct(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols,
+                               void *out, bool *done, annb_error *err) {
+  *done = false;
+  if (!v->direct || H5Tequal(v->type, memory_type) <= 0) return ANNB_OK;
+  return annb_direct_read(v->direct, first, n, first_col, n_cols, out, done, err);
+}
+
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err) {
   hsize_t start[32] = {first}, count[32];
   annb_status s = check_rows(v, first, n, err);
+  bool done = false;
   if (s || n == 0) return s;
+  s = read_direct(v, memory_type, first, n, 0, v->rank == 2 ? v->dims[1] : 1, out, &done, err);
+  if (s || done) return s;
   memcpy(count, v->dims, sizeof count);
   count[0] = n;
   return read_selection(v, memory_type, H5P_DEFAULT, start, count, out) < 0 ? read_failed(v, first, n, err) : ANNB_OK;
@@ -202,7 +202,10 @@ annb_status annb_values_read_box(const annb_values *v, hid_t memory_type, uint64
                                  void *out, annb_error *err) {
   hsize_t start[2] = {first, first_col}, count[2] = {n, n_cols};
   annb_status s = check_rows(v, first, n, err);
+  bool done = false;
   if (s || n == 0 || n_cols == 0) return s;
+  s = read_direct(v, memory_type, first, n, first_col, n_cols, out, &done, err);
+  if (s || done) return s;
   return read_selection(v, memory_type, H5P_DEFAULT, start, count, out) < 0 ? read_failed(v, first, n, err) : ANNB_OK;
 }
 

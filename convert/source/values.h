@@ -2,6 +2,7 @@
 #ifndef ANNB_CONVERT_VALUES_H
 #define ANNB_CONVERT_VALUES_H
 
+#include "direct.h"
 #include "h5.h"
 
 typedef struct annb_values {
@@ -13,6 +14,7 @@ typedef struct annb_values {
   int rank;
   hsize_t dims[32];
   uint64_t n; /* dims[0]; 1 for a scalar */
+  annb_direct *direct; /* a shorter way to plain values, or NULL */
 } annb_values;
 
 /* Open the dataset `name` under `parent`, or its field. Everything that reading needs is checked here: it is a dataset, not empty of
@@ -27,6 +29,9 @@ void annb_values_close(annb_values *v); /* an `annb_values` of ANNB_VALUES_NONE 
 
 /* Height and width of its chunks (width 1 unless of rank 2); 0 and 0 when it is not chunked. */
 void annb_values_chunk(const annb_values *v, uint64_t *height, uint64_t *width);
+
+/* Decompress what is read from now on by so many threads, where HDF5 need not do it. */
+void annb_values_set_threads(const annb_values *v, uint32_t n);
 
 /* Rows [first, first + n), converted to `memory_type`. */
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err);

@@ -4,9 +4,11 @@
 #ifndef ANNBLOCK_CONVERT_H
 #define ANNBLOCK_CONVERT_H
 
+#include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,15 +46,24 @@ typedef struct annb_pack_options {
   const char *join_key; /* column of var (strings or categories) that genes are matched by, NULL: their names */
   bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else they are refused */
   annb_convert_note_fn note; /* may be NULL */
+  /* Which matrices go to segments: "X", "layers/<key>", "raw/X", "obsm/<key>", or "all" for all of these that are numeric arrays of two
+   * dimensions (dense, CSR, CSC). NULL: X where there is one. The order of the names does not matter. The rest stays in the sidecar. */
+  const char *const *matrices;
+  size_t n_matrices;
 } annb_pack_options;
 
 typedef struct annb_pack_result {
-  uint64_t n_obs, n_vars, nnz, generation; /* of what was packed; n_vars of the store */
-  uint32_t n_parts;                        /* of the store */
+  uint64_t n_obs, n_vars, generation; /* of what was packed; n_vars of the store */
+  uint64_t nnz; /* of all matrices packed */
+  uint32_t n_parts; /* of the store */
+  uint32_t n_matrices;
+  uint32_t n_left;  /* with "all": matrices that cannot be packed and stay in the sidecar */
+  annb_error left;  /* why the first of them cannot */
 } annb_pack_result;
 
 /* Pack `input` (.h5ad) into the store `output`. NULL options = defaults; `result` may be NULL. ANNB_EINPUT for what is wrong with the
- * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
+ * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_ENOTFOUND for a matrix that is not there (the message lists
+ * those that are), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
  * Damage that HDF5 itself does not notice is not noticed here: a gzip chunk that inflates to fewer bytes than a chunk has is read as if the
  * rest were there. */
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);
@@ -67,15 +78,62 @@ annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const cha
 annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
                         annb_pack_result *result, annb_error *err);
 
+typedef struct annb_annotate_options {
+  uint64_t memory; /* as above */
+  annb_convert_progress_fn progress;
+  annb_convert_note_fn note;
+  void *user;
+  bool one_part; /* the file is of the cells of the part `part`, numbered from 0; needed when there are several */
+  uint32_t part;
+} annb_annotate_options;
+
+/* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var, and all
+ * that is not packed. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be missing) and is
+ * ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices. ANNB_EINPUT when cells or
+ * genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be NULL. */
+annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
+typedef enum annb_compression {
+  ANNB_COMPRESSION_SOURCE = 0, /* the filters of the source, as far as they are here and exact */
+  ANNB_COMPRESSION_NONE = 1,
+  ANNB_COMPRESSION_GZIP = 2    /* shuffle and gzip */
+} annb_compression;
+
+/* Which cells and genes an export has. Nothing set: all, and the file is as the source was. Cells are those of `ranges` (an end of UINT64_MAX is
+ * the last), one after the other, or of `rows_file` (row numbers from 0, one a line), in that order; or all. Of these, the ones for which the
+ * predicate `where` holds (where.h). `genes_file` has a gene a line: a name of var, or the number of a column (from 0) that is no name; in the
+ * order of the file. A cell or gene asked for twice, and a name that two genes have, are errors. */
+typedef struct annb_subset_options {
+  const annb_row_range *ranges;
+  size_t n_ranges;
+  const char *rows_file, *where, *genes_file; /* NULL = none; ranges and rows_file not both */
+  const char *const *skip;                    /* paths ("obsm/x") of objects to leave out */
+  size_t n_skip;
+} annb_subset_options;
+
 typedef struct annb_export_options {
   bool force;           /* replace an existing file once the new one is complete */
   uint64_t generation;  /* 0 = the newest */
   uint64_t memory;      /* as above */
   annb_convert_progress_fn progress;
   void *user;
+  bool one_part; /* only the part `part`, numbered from 0, as its source was */
+  uint32_t part;
+  uint32_t n_threads;   /* 0 = number of processors; the file does not depend on it */
+  annb_compression compression; /* of the packed matrices */
+  int level;            /* of ANNB_COMPRESSION_GZIP, 1 to 9; 0 = 4 */
+  annb_subset_options subset;
 } annb_export_options;
 
-/* Export the store (one part) to the `.h5ad` file `output`, as the source was: objects, types, values, attributes and links. */
+/* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
+ * attributes and links.
+ * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the matrices that
+ * all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in the sidecars alone
+ * (uns, what is not packed) is in no such file; raw is not either. A subset of several parts together is refused (ANNB_EUNSUPPORTED).
+ * With a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm, obsp, varp by the
+ * cells and genes they belong to, raw by its cells, all else whole. Encodings, types, attributes stay; categories too, also those no longer used.
+ * Sparse rows keep the order of their elements, unless genes change order: then they ascend; CSC columns ascend. What belongs to cells or genes
+ * and cannot be cut (ragged arrays, links to objects of another kind, external links, objects of unknown encoding, or of a length that does not fit)
+ * is ANNB_EUNSUPPORTED or ANNB_EINPUT, which names it: `skip` leaves it out. */
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
 
 /* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each

@@ -49,10 +49,12 @@ typedef struct annb_joint_column annb_joint_column;
 typedef struct annb_open_options {
   uint64_t generation;  /* 0 = the newest */
   bool skip_checks;     /* do not verify record checks (index pages and headers always are) */
+  bool one_part;        /* open the part `part` alone (numbered from 0), as the store that it would be by itself, with its own genes */
+  uint32_t part;
 } annb_open_options;
 
 /* Open the store directory `path`; `options` may be NULL. O(1) in the size of the data: reads manifests, trailers and headers.
- * ANNB_ENOTSTORE, ANNB_EVERSION, ANNB_EUNSUPPORTED, ANNB_ECORRUPT, ANNB_EIO, ANNB_ENOTFOUND (no such generation). */
+ * ANNB_ENOTSTORE, ANNB_EVERSION, ANNB_EUNSUPPORTED, ANNB_ECORRUPT, ANNB_EIO, ANNB_ENOTFOUND (no such generation or part). */
 annb_status annb_store_open(const char *path, const annb_open_options *options, annb_store **out, annb_error *err);
 void annb_store_close(annb_store *store); /* NULL is allowed; no call may be running */
 

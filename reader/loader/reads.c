@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { NEAR = 8192, LONGEST = 1 << 20, PAGES_AT_ONCE = 4096, MAX_FILES = 128 };
+enum { NEAR = 4096, LONGEST = 1 << 20, PAGES_AT_ONCE = 4096, MAX_FILES = 128 };
 
 /* Bytes of a file to memory. */
 typedef struct request {
@@ -234,40 +234,42 @@ static void take_pages(const builder *b, annb_unit *unit, uint32_t matrix, uint6
 
 /* ---- records ---- */
 
-/* Where a record goes: behind the last one, with what lies between when that is little. */
-static uint64_t place_of(const annb_located *last, uint64_t last_end, uint64_t used, const annb_located *r, uint64_t offset) {
-  bool follows = last && last->segment == r->segment && offset >= last_end && offset - last_end <= NEAR;
-  return follows ? used + (offset - last_end) : used;
+/* A run of records: where its last one ends in file and arena. */
+typedef struct record_run {
+  const annb_segment *segment;
+  uint64_t length, end, used;
+} record_run;
+
+/* What lies between the run and the next record and is read too, when it is little beside the run: the arena then holds at most half
+ * as much again as the records. UINT64_MAX: the record starts a run of its own. */
+static uint64_t gap_before(const record_run *run, const annb_segment *segment, uint64_t offset) {
+  if (run->segment != segment || offset < run->end) return UINT64_MAX;
+  uint64_t gap = offset - run->end;
+  return gap <= NEAR && gap <= run->length / 2 ? gap : UINT64_MAX;
 }
 
 /* The size of the arena, or with `to` requests for all records and their places in it. */
 static annb_status lay_out(builder *b, annb_unit *unit, uint32_t matrix, const uint64_t *offsets, uint8_t *to, uint64_t *size, annb_error *err) {
-  const annb_located *last = NULL;
-  uint64_t used = 0, last_end = 0;
+  record_run run = {0};
   for (uint64_t i = 0; i < unit->n_rows; i++) {
     annb_located *r = &unit->records[matrix][unit->order[i]];
-    uint64_t offset = offsets[unit->order[i]], at, from = offset, start;
-    if (!r->record.length) continue;
-    if (last && last->segment == r->segment && offset + r->record.length <= last_end) { /* a row that comes twice */
-      if (to) r->record.data = to + used - (last_end - offset);
-      continue;
-    }
-    at = place_of(last, last_end, used, r, offset);
-    start = at;
-    if (at > used) { /* read the gap too */
-      from = last_end;
-      start = used;
-    }
-    if (to) {
-      annb_status s = want(b, r->segment, from, offset + r->record.length - from, to + start, err);
+    uint64_t offset = offsets[unit->order[i]], length = r->record.length, gap;
+    if (!length) continue;
+    bool again = run.segment == r->segment && offset + length <= run.end; /* a row that comes twice */
+    if (!again) {
+      gap = gap_before(&run, r->segment, offset);
+      bool follows = gap != UINT64_MAX;
+      if (!follows) gap = run.length = 0;
+      annb_status s = to ? want(b, r->segment, offset - gap, gap + length, to + run.used, err) : ANNB_OK;
       if (s) return s;
-      r->record.data = to + at;
+      run.segment = r->segment;
+      run.length += gap + length;
+      run.used += gap + length;
+      run.end = offset + length;
     }
-    used = at + r->record.length;
-    last_end = offset + r->record.length;
-    last = r;
+    if (to) r->record.data = to + run.used - (run.end - offset);
   }
-  *size = used;
+  *size = run.used;
   return ANNB_OK;
 }
 

@@ -13,7 +13,14 @@
 
 static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
 
+INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
+
 /* ---- unary ---- */
+
+static const uint8_t from_one[32] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                                     17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
 
 /* Positions of the ones of byte j of the word. */
 INLINE uint8_t *unary_byte(uint64_t word, unsigned j, uint64_t base, uint8_t *ones) {
@@ -52,7 +59,9 @@ AVX2 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones
     at = unary_word(word, base, at);
   }
   if (at != end) return false;
-  for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
+  __m256i next = _mm256_add_epi8(_mm256_set1_epi8((char)end[-1]), load256(from_one));
+  store256(end, next);
+  store256(end + 32, _mm256_add_epi8(next, _mm256_set1_epi8(32)));
   return true;
 }
 
@@ -82,10 +91,6 @@ INLINE recipe recipe_for(unsigned k) {
               _mm_cvtsi32_si128((int)(16 - k)), k};
   return r;
 }
-
-INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
-INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
 
 /* 16 low parts, which start at `p`. */
 INLINE __m256i low16(const recipe *r, const uint8_t *p) {
@@ -121,7 +126,8 @@ INLINE __m256i broadcast_last16(__m256i x) {
   return _mm256_permute2x128_si256(last, last, 0x11);
 }
 
-AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
+/* The ids go to one of the two. */
+INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const __m256i step = _mm256_set1_epi16((short)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
   __m256i base = _mm256_setzero_si256();
@@ -134,17 +140,27 @@ AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, u
       __m128i q = quotients16(ones + i);
       if (n - i >= 16) all = _mm_or_si128(all, q);
       __m256i sums = prefix16(_mm256_add_epi16(codes_of(&r, q, lows), step));
-      store256(ids + i, _mm256_sub_epi16(_mm256_adds_epu16(sums, base), step));
+      __m256i x = _mm256_sub_epi16(_mm256_adds_epu16(sums, base), step);
+      if (narrow) store256(narrow + i, x);
+      else {
+        store256(wide + i, _mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)));
+        store256(wide + i + 8, _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
+      }
       base = _mm256_adds_epu16(base, broadcast_last16(sums));
     }
     for (uint32_t i = n & ~15u; i < n; i++) /* the codes after the last do not count */
       if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
     ones += n;
-    ids += n;
+    if (narrow) narrow += n;
+    else wide += n;
     left -= n;
   }
-  return seq->n == 0 || (!too_large(all) && ids[-1] + add <= limit);
+  return seq->n == 0 || (!too_large(all) && (narrow ? narrow[-1] : wide[-1]) + add <= limit);
 }
+
+AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) { return ids_of(seq, add, limit, ids, NULL); }
+
+AVX2 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) { return ids_of(seq, add, limit, NULL, ids); }
 
 AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   const uint8_t *lows = seq->lows, *ones = seq->ones;
@@ -318,7 +334,7 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_avx2 = {"avx2", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+const annb_kernel annb_kernel_avx2 = {"avx2", usable, annb_hash64_avx2, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
                                       map,    to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else

@@ -10,6 +10,13 @@
 #define AVX512 ANNB_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,popcnt")
 #define INLINE AVX512 ANNB_INLINE
 
+#ifdef ANNB_SIMDE
+#include "../hash.h"
+#define HASH64 annb_hash64
+#else
+#define HASH64 annb_hash64_avx2
+#endif
+
 static bool usable(void) {
 #ifdef ANNB_SIMDE
   return true;
@@ -172,7 +179,17 @@ INLINE pair sums_of(const recipe *r, const uint8_t *ones, const uint8_t *lows, s
   return sums;
 }
 
-AVX512 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
+INLINE void put_ids(__m512i x, uint16_t *narrow, uint32_t *wide) {
+  if (narrow) {
+    store512(narrow, x);
+    return;
+  }
+  store512(wide, _mm512_cvtepu16_epi32(_mm512_castsi512_si256(x)));
+  store512(wide + 16, _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(x, 1)));
+}
+
+/* The ids go to one of the two. */
+INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const __m512i steps = _mm512_set1_epi16((short)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
   __m512i base = _mm512_setzero_si512();
@@ -183,15 +200,20 @@ AVX512 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit,
     uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
     for (uint32_t i = 0; i < n; i += 64, lows += 8 * r.width) {
       pair sums = sums_of(&r, ones + i, lows, n - i, (pair){steps, steps}, &base, &f);
-      store512(ids + i, _mm512_sub_epi16(sums.low, steps));
-      store512(ids + i + 32, _mm512_sub_epi16(sums.high, steps));
+      put_ids(_mm512_sub_epi16(sums.low, steps), narrow ? narrow + i : NULL, narrow ? NULL : wide + i);
+      put_ids(_mm512_sub_epi16(sums.high, steps), narrow ? narrow + i + 32 : NULL, narrow ? NULL : wide + i + 32);
     }
     ones += n;
-    ids += n;
+    if (narrow) narrow += n;
+    else wide += n;
     left -= n;
   }
-  return seq->n == 0 || (!too_large(f.quotients) && !any(f.wrapped) && ids[-1] + add <= limit);
+  return seq->n == 0 || (!too_large(f.quotients) && !any(f.wrapped) && (narrow ? narrow[-1] : wide[-1]) + add <= limit);
 }
+
+AVX512 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) { return ids_of(seq, add, limit, ids, NULL); }
+
+AVX512 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) { return ids_of(seq, add, limit, NULL, ids); }
 
 AVX512 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   const uint8_t *lows = seq->lows, *ones = seq->ones;
@@ -361,7 +383,7 @@ AVX512 static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_avx512 = {"avx512", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+const annb_kernel annb_kernel_avx512 = {"avx512", usable, HASH64, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
                                         map,      to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else

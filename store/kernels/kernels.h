@@ -31,6 +31,8 @@ typedef struct annb_kernel {
   const char *name;
   bool (*usable)(void); /* on this machine */
 
+  uint64_t (*hash64)(const void *data, size_t size); /* XXH3-64 */
+
   /* Positions mod 256 of the n ones in `size` bytes: false unless there are exactly n, the last in the last byte, and no zero 8 bytes at a multiple
    * of 8. Positions after the last count on by one: 64 of them are valid. */
   bool (*unary)(const uint8_t *bits, size_t size, size_t n, uint8_t *ones);
@@ -38,6 +40,7 @@ typedef struct annb_kernel {
   /* Sums of (code + add), less `add`, for add 0 or 1: false when a quotient exceeds 63 or a sum exceeds `limit` (< 65535; < 2^31). */
   bool (*ids16)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids);
   bool (*ids32)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids);
+  bool (*ids16_wide)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids); /* what ids16 gives, in 32 bits */
 
   /* The codes themselves: false when a quotient exceeds 63. */
   bool (*codes16)(const annb_rice_seq *seq, uint16_t *codes);
@@ -69,6 +72,7 @@ const annb_kernel *annb_kernel_best(void);
 extern const annb_kernel annb_kernel_scalar;
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ANNB_HAVE_AVX2 1
+uint64_t annb_hash64_avx2(const void *data, size_t size);
 #define ANNB_HAVE_AVX512 1
 extern const annb_kernel annb_kernel_avx2, annb_kernel_avx512;
 #endif

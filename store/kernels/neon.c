@@ -4,6 +4,7 @@
 #ifdef ANNB_HAVE_NEON
 
 #include "bit_positions.h"
+#include "../hash.h"
 #include "places.h"
 #include "words.h"
 
@@ -94,13 +95,23 @@ ANNB_INLINE uint16x8_t prefix16(uint16x8_t x) {
 }
 
 /* Ids of 8 codes; *base, the sum before them, moves on. */
-ANNB_INLINE void put_ids16(uint16x8_t codes, uint16x8_t step, uint16x8_t *base, uint16_t *ids) {
-  uint16x8_t sums = prefix16(vaddq_u16(codes, step));
-  vst1q_u16(ids, vsubq_u16(vqaddq_u16(sums, *base), step));
+ANNB_INLINE uint16x8_t next_ids(uint16x8_t codes, uint16x8_t step, uint16x8_t *base) {
+  uint16x8_t sums = prefix16(vaddq_u16(codes, step)), ids = vsubq_u16(vqaddq_u16(sums, *base), step);
   *base = vqaddq_u16(*base, vdupq_laneq_u16(sums, 7));
+  return ids;
 }
 
-static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
+ANNB_INLINE void put_ids(uint16x8_t x, uint16_t *narrow, uint32_t *wide, uint32_t i) {
+  if (narrow) {
+    vst1q_u16(narrow + i, x);
+    return;
+  }
+  vst1q_u32(wide + i, vmovl_u16(vget_low_u16(x)));
+  vst1q_u32(wide + i + 4, vmovl_u16(vget_high_u16(x)));
+}
+
+/* The ids go to one of the two. */
+ANNB_INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const uint16x8_t step = vdupq_n_u16((uint16_t)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
   uint16x8_t base = vdupq_n_u16(0);
@@ -111,15 +122,20 @@ static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16
     uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
     for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
       uint8x16_t q = quotients16(ones + i, n - i, &all);
-      put_ids16(codes_of(&r, vget_low_u8(q), lows), step, &base, ids + i);
-      put_ids16(codes_of(&r, vget_high_u8(q), lows + r.width), step, &base, ids + i + 8);
+      put_ids(next_ids(codes_of(&r, vget_low_u8(q), lows), step, &base), narrow, wide, i);
+      put_ids(next_ids(codes_of(&r, vget_high_u8(q), lows + r.width), step, &base), narrow, wide, i + 8);
     }
     ones += n;
-    ids += n;
+    if (narrow) narrow += n;
+    else wide += n;
     left -= n;
   }
-  return seq->n == 0 || (!too_large(all) && ids[-1] + add <= limit);
+  return seq->n == 0 || (!too_large(all) && (narrow ? narrow[-1] : wide[-1]) + add <= limit);
 }
+
+static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) { return ids_of(seq, add, limit, ids, NULL); }
+
+static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) { return ids_of(seq, add, limit, NULL, ids); }
 
 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   const uint8_t *lows = seq->lows, *ones = seq->ones;
@@ -309,7 +325,7 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_neon = {"neon", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
                                       map,    to_f32, look_up, sort,   narrow,  scatter, expand};
 
 #else

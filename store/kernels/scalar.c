@@ -1,6 +1,7 @@
 /* The reference kernels, in portable C. */
 #include "kernels.h"
 
+#include "../hash.h"
 #include "bit_positions.h"
 #include "places.h"
 
@@ -178,5 +179,5 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
   memset(by_id, 0, n);
 }
 
-const annb_kernel annb_kernel_scalar = {"scalar", usable, unary, ids16,  ids32,   codes16, codes32, widen,
+const annb_kernel annb_kernel_scalar = {"scalar", usable, annb_hash64, unary, ids16,  ids32,   ids32, codes16, codes32, widen,
                                         map,      to_f32, look_up, sort, narrow, scatter, expand};

@@ -1,4 +1,5 @@
-/* Drives a record fuzz target without libFuzzer: valid records of many kinds with random changes. Arguments: number of inputs, seed. */
+/* Drives a record fuzz target without libFuzzer: valid records of many kinds with random changes. Arguments: number of inputs, seed, and
+ * the codec of the records (plain, lz4, count, dict), without which they are of all. */
 #include "../../store/codec.h"
 
 #include <annblock/annblock.h>
@@ -18,7 +19,7 @@ static uint64_t next(uint64_t *state) {
 }
 
 /* A row that some codec takes, with its head for the target; returns the whole size. */
-static size_t make_input(uint64_t *state, annb_scratch *scratch, uint8_t *input) {
+static size_t make_input(uint64_t *state, const char *codec, annb_scratch *scratch, uint8_t *input) {
   static const uint32_t columns[] = {1000, 40, 300, 30000, 65534, 65535, 65536, 2147483647};
   static uint32_t ids[MAX_NNZ];
   static uint8_t values[8 * MAX_NNZ];
@@ -43,8 +44,10 @@ static size_t make_input(uint64_t *state, annb_scratch *scratch, uint8_t *input)
   }
   size_t n, length = 0;
   const annb_codec *codecs = annb_codecs(&n);
-  for (int tries = 0; tries < 8 && length == 0; tries++)
-    length = codecs[next(state) % n].encode(&shape, ids, values, input + HEAD, ROOM - HEAD, scratch);
+  for (int tries = 0; tries < 16 && length == 0; tries++) {
+    const annb_codec *c = &codecs[next(state) % n];
+    if (!codec || !strcmp(c->name, codec)) length = c->encode(&shape, ids, values, input + HEAD, ROOM - HEAD, scratch);
+  }
   uint16_t nnz = (uint16_t)(shape.nnz - 1);
   memset(input, 0, HEAD);
   memcpy(input, &nnz, 2);
@@ -56,6 +59,7 @@ static size_t make_input(uint64_t *state, annb_scratch *scratch, uint8_t *input)
 /* A few bytes changed, added or taken away. */
 static size_t change(uint64_t *state, uint8_t *input, size_t size) {
   size_t body = size - HEAD;
+  input[4] = (uint8_t)next(state);
   for (uint64_t n = next(state) % 4; n > 0 && body > 0; n--) {
     size_t near = next(state) % 2 ? 16 : body, at = HEAD + next(state) % (near < body ? near : body);
     if (next(state) % 2) input[at] ^= (uint8_t)(1u << next(state) % 8);
@@ -73,18 +77,19 @@ static size_t change(uint64_t *state, uint8_t *input, size_t size) {
 
 int main(int argc, char **argv) {
   uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  const char *codec = argc > 3 ? argv[3] : NULL;
   annb_scratch scratch = {.kernel = NULL};
   static uint8_t input[ROOM + 16], changed[ROOM + 16];
   size_t size = 0;
   for (uint64_t i = 0; i < n; i++) {
     if (i % CHANGES == 0) {
-      size = make_input(&state, &scratch, input);
+      size = make_input(&state, codec, &scratch, input);
       LLVMFuzzerTestOneInput(input, size);
     }
     memcpy(changed, input, size);
     LLVMFuzzerTestOneInput(changed, change(&state, changed, size));
   }
   annb_scratch_free(&scratch);
-  printf("%llu inputs\n", (unsigned long long)n);
+  printf("%llu inputs%s%s\n", (unsigned long long)n, codec ? " of codec " : "", codec ? codec : "");
   return 0;
 }

@@ -1,0 +1,281 @@
+#include "direct.h"
+
+#include "../../store/cursor.h"
+#include "../../store/error.h"
+#include "../../store/io.h"
+#include "../../store/parallel.h"
+#include "h5.h"
+#include "unfilter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_THREADS = 256, TASKS = 256 /* chunks of a group */, SCRATCHES = 3 /* chunks that a thread may hold */ };
+#define GROUP (UINT64_C(8) << 20) /* compressed bytes taken from the file at once */
+
+/* One chunk of a group. */
+typedef struct task {
+  uint64_t row, col; /* of its first value */
+  size_t at, n;      /* in `raw` */
+  uint32_t skipped;
+  bool kept; /* it goes to `kept` */
+  annb_unfilter_result result;
+} task;
+
+typedef struct worker {
+  annb_unfilter unfilter;
+  uint8_t *chunk; /* of one that is wanted only in part */
+} worker;
+
+/* What a call wants. */
+typedef struct box {
+  uint64_t first, n, first_col, n_cols;
+  uint8_t *out;
+} box;
+
+struct annb_direct {
+  hid_t dataset;
+  const char *file, *object;
+  uint64_t rows, cols, size; /* size: of a value */
+  int rank, fd;              /* fd: HDF5's own; contiguous only */
+  uint64_t offset;
+  annb_filters filters; /* n = 0: contiguous */
+  uint64_t height, width, chunk_bytes, memory;
+  uint32_t n_threads;
+  worker *workers;
+  uint8_t *raw; /* of the group */
+  uint64_t raw_room;
+  task tasks[TASKS];
+  size_t n_tasks;
+  uint8_t *kept;
+  uint64_t kept_row; /* UINT64_MAX: none */
+  box box;
+};
+
+/* ---- opening ---- */
+
+/* HDF5's descriptor of the file that holds the dataset; −1 unless it is a plain file. */
+static int descriptor(hid_t dataset) {
+  int fd = -1, *handle = NULL;
+  hid_t file = H5Iget_file_id(dataset), access = H5Fget_access_plist(file);
+  if (H5Pget_driver(access) == H5FD_SEC2 && H5Fget_vfd_handle(file, access, (void **)&handle) >= 0 && handle) fd = *handle;
+  annb_h5_close(&access);
+  annb_h5_close(&file);
+  return fd;
+}
+
+static bool contiguous(annb_direct *d, hid_t creation) {
+  uint64_t bytes, end, file_size;
+  haddr_t offset = H5Pget_external_count(creation) == 0 ? H5Dget_offset(d->dataset) : HADDR_UNDEF;
+  d->fd = descriptor(d->dataset);
+  if (offset == HADDR_UNDEF || d->fd < 0 || annb_io_fd_size(d->fd, d->file, &file_size, NULL)) return false;
+  d->offset = offset;
+  return annb_mul(d->rows, d->cols, &bytes) && annb_mul(bytes, d->size, &bytes) && annb_add(offset, bytes, &end) && end <= file_size;
+}
+
+static bool chunked(annb_direct *d, hid_t creation) {
+  hsize_t chunk[2] = {1, 1};
+  unsigned options = 1;
+  if (!annb_filters_read(creation, &d->filters) || H5Pget_chunk(creation, d->rank, chunk) != d->rank) return false;
+  if (H5Pget_chunk_opts(creation, &options) < 0 || options) return false; /* chunks at the edge without filters */
+  d->height = chunk[0];
+  d->width = chunk[1];
+  return annb_mul(chunk[0], chunk[1], &d->chunk_bytes) && annb_mul(d->chunk_bytes, d->size, &d->chunk_bytes) && d->chunk_bytes &&
+         d->chunk_bytes <= d->memory / 32;
+}
+
+static bool examine(annb_direct *d) {
+  hsize_t dims[32] = {0};
+  bool null = false, possible = false;
+  hid_t type = H5Dget_type(d->dataset), creation = H5Dget_create_plist(d->dataset);
+  H5T_class_t class = H5Tget_class(type);
+  d->rank = annb_h5_extent(d->dataset, dims, &null);
+  d->size = H5Tget_size(type);
+  d->rows = dims[0];
+  d->cols = d->rank == 2 ? dims[1] : 1;
+  bool plain = (class == H5T_INTEGER || class == H5T_FLOAT || class == H5T_ENUM) && !null && (d->rank == 1 || d->rank == 2);
+  H5D_layout_t layout = H5Pget_layout(creation);
+  if (plain && layout == H5D_CONTIGUOUS) possible = contiguous(d, creation);
+  else if (plain && layout == H5D_CHUNKED) possible = chunked(d, creation);
+  H5Eclear2(H5E_DEFAULT);
+  annb_h5_close(&creation);
+  annb_h5_close(&type);
+  return possible;
+}
+
+annb_status annb_direct_open(hid_t dataset, const char *file, const char *object, uint64_t memory, annb_direct **out, annb_error *err) {
+  annb_direct *d = calloc(1, sizeof *d);
+  *out = NULL;
+  if (!d) return annb_fail_memory(err);
+  d->dataset = dataset;
+  d->file = file;
+  d->object = object;
+  d->memory = memory;
+  d->n_threads = 1;
+  d->kept_row = UINT64_MAX;
+  if (examine(d)) *out = d;
+  else annb_direct_close(d);
+  return ANNB_OK;
+}
+
+static void free_workers(annb_direct *d) {
+  for (uint32_t i = 0; d->workers && i < d->n_threads; i++) {
+    annb_unfilter_free(&d->workers[i].unfilter);
+    free(d->workers[i].chunk);
+  }
+  free(d->workers);
+  d->workers = NULL;
+}
+
+void annb_direct_close(annb_direct *d) {
+  if (!d) return;
+  free_workers(d);
+  free(d->raw);
+  free(d->kept);
+  free(d);
+}
+
+/* As many as fit an eighth of the memory. */
+void annb_direct_set_threads(annb_direct *d, uint32_t n) {
+  uint64_t most = d->filters.n ? d->memory / 8 / (SCRATCHES * d->chunk_bytes) : 1;
+  free_workers(d);
+  if (most > MAX_THREADS) most = MAX_THREADS;
+  d->n_threads = n < most ? n : (uint32_t)most;
+  if (d->n_threads == 0) d->n_threads = 1;
+}
+
+/* ---- contiguous values ---- */
+
+static annb_status read_failed(const annb_direct *d, annb_error *err) {
+  return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "cannot be read: the file was cut short while it was read, or its disk fails");
+}
+
+static annb_status read_contiguous(annb_direct *d, const box *b, annb_error *err) {
+  const uint64_t piece = b->n_cols * d->size;
+  uint64_t at = d->offset + (b->first * d->cols + b->first_col) * d->size; /* the whole dataset was found inside the file */
+  if (b->n_cols == d->cols) return annb_io_pread(d->fd, d->file, b->out, b->n * piece, at, NULL) ? read_failed(d, err) : ANNB_OK;
+  for (uint64_t i = 0; i < b->n; i++, at += d->cols * d->size)
+    if (annb_io_pread(d->fd, d->file, b->out + i * piece, piece, at, NULL)) return read_failed(d, err);
+  return ANNB_OK;
+}
+
+/* ---- chunks ---- */
+
+/* The part of a decompressed chunk that the box wants. */
+static void copy_part(const annb_direct *d, uint64_t row, uint64_t col, const uint8_t *chunk) {
+  const box *b = &d->box;
+  uint64_t top = row > b->first ? row : b->first, left = col > b->first_col ? col : b->first_col;
+  uint64_t bottom = row + d->height < b->first + b->n ? row + d->height : b->first + b->n;
+  uint64_t right = col + d->width < b->first_col + b->n_cols ? col + d->width : b->first_col + b->n_cols;
+  if (d->width == 1 && b->n_cols == 1) {
+    memcpy(b->out + (top - b->first) * d->size, chunk + (top - row) * d->size, (bottom - top) * d->size);
+    return;
+  }
+  for (uint64_t r = top; r < bottom; r++)
+    memcpy(b->out + ((r - b->first) * b->n_cols + (left - b->first_col)) * d->size, chunk + ((r - row) * d->width + (left - col)) * d->size,
+           (right - left) * d->size);
+}
+
+/* Is the whole chunk wanted, and its values stand side by side in the output? */
+static bool fills(const annb_direct *d, const task *t) {
+  const box *b = &d->box;
+  return t->row >= b->first && t->row + d->height <= b->first + b->n && t->col == b->first_col && d->width == b->n_cols;
+}
+
+static void run_task(void *user, uint32_t number, size_t item) {
+  annb_direct *d = user;
+  task *t = &d->tasks[item];
+  worker *w = &d->workers[number];
+  const bool whole = fills(d, t);
+  uint8_t *to = whole ? d->box.out + (t->row - d->box.first) * d->width * d->size : t->kept ? d->kept : w->chunk;
+  if (!to) to = w->chunk = malloc(d->chunk_bytes);
+  t->result = to ? annb_unfilter_chunk(&w->unfilter, &d->filters, t->skipped, d->raw + t->at, t->n, to, d->chunk_bytes) : ANNB_UNFILTER_MEMORY;
+  if (!t->result && !whole) copy_part(d, t->row, t->col, to);
+}
+
+static annb_status run_group(annb_direct *d, annb_error *err) {
+  annb_parallel(d->n_threads, d->n_tasks, run_task, d);
+  for (size_t i = 0; i < d->n_tasks; i++) {
+    const task *t = &d->tasks[i];
+    if (t->result == ANNB_UNFILTER_MEMORY) return annb_fail_memory(err);
+    if (t->kept) d->kept_row = t->result ? UINT64_MAX : t->row;
+    if (!t->result) continue;
+    uint64_t last = t->row + d->height < d->rows ? t->row + d->height - 1 : d->rows - 1;
+    return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "the chunk of rows %llu to %llu (columns from %llu): its %s",
+                        (unsigned long long)t->row, (unsigned long long)last, (unsigned long long)t->col, annb_unfilter_text(t->result));
+  }
+  d->n_tasks = 0;
+  return ANNB_OK;
+}
+
+static annb_status make_room(annb_direct *d, uint64_t need, annb_error *err) {
+  if (need <= d->raw_room) return ANNB_OK;
+  uint8_t *more = realloc(d->raw, need);
+  if (!more) return annb_fail_memory(err);
+  d->raw = more;
+  d->raw_room = need;
+  return ANNB_OK;
+}
+
+/* Take a chunk's bytes from the file into the group; *used of `raw` are taken. */
+static annb_status add_task(annb_direct *d, uint64_t row, uint64_t col, uint64_t n, uint64_t *used, annb_error *err) {
+  const hsize_t at[2] = {row, col};
+  if (n > 2 * d->chunk_bytes + 65536)
+    return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "the chunk of row %llu states %llu bytes for %llu values: it is damaged",
+                        (unsigned long long)row, (unsigned long long)n, (unsigned long long)(d->height * d->width));
+  annb_status s = make_room(d, *used + n, err);
+  if (s) return s;
+  task *t = &d->tasks[d->n_tasks];
+  *t = (task){.row = row, .col = col, .at = *used, .n = n};
+  t->kept = d->rank == 1 && row + d->height > d->box.first + d->box.n; /* only the last can reach past the rows */
+  if (t->kept && !d->kept && !(d->kept = malloc(d->chunk_bytes))) return annb_fail_memory(err);
+  if (H5Dread_chunk(d->dataset, H5P_DEFAULT, at, &t->skipped, d->raw + *used) < 0)
+    return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "values from row %llu cannot be read: the file is damaged or incomplete",
+                        (unsigned long long)row);
+  d->n_tasks++;
+  *used += n;
+  return ANNB_OK;
+}
+
+/* Bytes of a chunk in the file; 0 when it was never written (or cannot be found, which HDF5 then reports). */
+static uint64_t stored_bytes(const annb_direct *d, uint64_t row, uint64_t col) {
+  const hsize_t at[2] = {row, col};
+  hsize_t n = 0;
+  if (H5Dget_chunk_storage_size(d->dataset, at, &n) < 0) n = 0;
+  H5Eclear2(H5E_DEFAULT);
+  return n;
+}
+
+static annb_status read_chunked(annb_direct *d, const box *b, bool *done, annb_error *err) {
+  annb_status s = ANNB_OK;
+  uint64_t used = 0, end_row = b->first + b->n, end_col = b->first_col + b->n_cols;
+  d->n_tasks = 0;
+  for (uint64_t row = b->first / d->height * d->height; row < end_row && !s; row += d->height)
+    for (uint64_t col = b->first_col / d->width * d->width; col < end_col && !s; col += d->width) {
+      if (row == d->kept_row) {
+        copy_part(d, row, col, d->kept);
+        continue;
+      }
+      uint64_t n = stored_bytes(d, row, col);
+      if (n == 0) {
+        *done = false;
+        return ANNB_OK;
+      }
+      if (d->n_tasks == TASKS || (d->n_tasks && used + n > GROUP)) {
+        s = run_group(d, err);
+        used = 0;
+      }
+      if (!s) s = add_task(d, row, col, n, &used, err);
+    }
+  return s ? s : run_group(d, err);
+}
+
+annb_status annb_direct_read(annb_direct *d, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols, void *out, bool *done,
+                             annb_error *err) {
+  d->box = (box){first, n, first_col, n_cols, out};
+  *done = true;
+  if (n == 0 || n_cols == 0) return ANNB_OK;
+  if (d->filters.n == 0) return read_contiguous(d, &d->box, err);
+  if (!d->workers) d->workers = calloc(d->n_threads, sizeof *d->workers);
+  return d->workers ? read_chunked(d, &d->box, done, err) : annb_fail_memory(err);
+}
