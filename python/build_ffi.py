@@ -24,7 +24,7 @@ def pkg_config(*arguments):
     if found.returncode:
         raise SystemExit(
             f"annblock needs C libraries that are not installed: {found.stderr.strip()}\n"
-            "On Debian and Ubuntu: apt-get install gcc make pkg-config liblz4-dev libxxhash-dev nettle-dev, and libhdf5-dev for pack and export"
+            "On Debian and Ubuntu: apt-get install gcc make pkg-config liblz4-dev libxxhash-dev nettle-dev, and libhdf5-dev libdeflate-dev for pack and export"
         )
     return found.stdout.split()
 
@@ -98,4 +98,4 @@ def native():
 
 def convert():
     # The converter uses private helpers of the store, so the module has a copy of it; handles do not cross between the two.
-    return build("convert", ["annblock", "convert"], ["libannblock-convert.a", "libannblock.a"], STORE, pkg_config("--libs", hdf5()))
+    return build("convert", ["annblock", "convert"], ["libannblock-convert.a", "libannblock.a"], [*STORE, ("libdeflate", "deflate")], pkg_config("--libs", hdf5()))

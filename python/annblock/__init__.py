@@ -6,6 +6,8 @@
 
 Importing this module imports numpy and nothing else of size; pandas, scipy, anndata and torch are imported when they are needed.
 """
+from typing import TYPE_CHECKING
+
 from ._c import ffi, lib
 from .errors import (
     ArgumentError,
@@ -29,7 +31,19 @@ from .matrix import Matrix
 from .store import Store, open
 
 __version__ = ffi.string(lib.annb_version()).decode()
-LAZY = {"pack": "convert", "append": "convert", "export": "convert", "compare": "convert", "verify": "checking", "Finding": "checking", "Loader": "loader", "entropy": "mixing", "Entropy": "mixing", "Batch": "batch"}
+LAZY = {name: module for module, names in {
+    "batch": ["Batch"],
+    "checking": ["Finding", "verify"],
+    "convert": ["Packed", "annotate", "append", "compare", "export", "pack"],
+    "loader": ["Loader"],
+    "mixing": ["Entropy", "entropy"],
+}.items() for name in names}  # fmt: skip
+if TYPE_CHECKING:
+    from .batch import Batch as Batch
+    from .checking import Finding as Finding, verify as verify
+    from .convert import Packed as Packed, annotate as annotate, append as append, compare as compare, export as export, pack as pack
+    from .loader import Loader as Loader
+    from .mixing import Entropy as Entropy, entropy as entropy
 
 
 def __getattr__(name):

@@ -129,6 +129,33 @@ def check_file(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", REAL)
+def test_all_matrices(path, tmp_path):
+    """With every matrix packed the AnnData is the same: layers, raw and obsm too."""
+    if path.name in SLOW or path.name in NOT_YET or path.stat().st_size > 1 << 20:
+        pytest.skip("test_real has it")
+    expected = opens_in_anndata(path)
+    if expected is None:
+        pytest.skip("anndata does not open it")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        annblock.pack(path, tmp_path / "s", matrices="all", progress=False)
+        store = annblock.open(tmp_path / "s")
+        got = store.to_anndata()
+    if expected.X is not None:
+        assert equal(got.X, expected.X)
+    for slot in ("layers", "obsm"):
+        ours, theirs = getattr(got, slot), getattr(expected, slot)
+        assert set(ours) == set(theirs) - outside(path)
+        for key in ours:
+            if f"{slot}/{key}" in store.matrices:
+                assert equal(ours[key], theirs[key])
+    assert (got.raw is None) == (expected.raw is None)
+    if expected.raw is not None:
+        assert equal(got.raw.X, expected.raw.X)
+        pd.testing.assert_frame_equal(got.raw.var, expected.raw.var)
+
+
+@pytest.mark.parametrize("path", REAL)
 def test_real(path, tmp_path):
     if path.name in SLOW and not LONG:
         pytest.skip("make check-long packs it")

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -376,6 +377,48 @@ def test_round_trip(tmp_path, store, example_h5ad):
     adata.X.data[3] += 1
     adata.write_h5ad(tmp_path / "other.h5ad")
     assert any(path == "/X/data" for path, _ in annblock.compare(example_h5ad, tmp_path / "other.h5ad"))
+
+
+def test_matrices(tmp_path, example_h5ad, adata):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert annblock.pack(example_h5ad, tmp_path / "s", matrices="all").n_matrices == 3
+    store = annblock.open(tmp_path / "s")
+    assert sorted(store.matrices) == ["X", "layers/unspliced", "obsm/X_pca"]
+    rows = [7, 1999, 7]
+    assert (store.matrix("layers/unspliced")[rows] != adata.layers["unspliced"][rows]).nnz == 0
+    assert np.array_equal(store.matrix("obsm/X_pca")[rows], adata.obsm["X_pca"][rows])
+    got = store.to_anndata(rows)
+    assert (got.layers["unspliced"] != adata.layers["unspliced"][rows]).nnz == 0 and np.array_equal(got.obsm["X_pca"], adata.obsm["X_pca"][rows])
+    loader = annblock.Loader(store, matrices=["X", "layers/unspliced"], genes=[5, 4])
+    batch = next(iter(loader))
+    assert np.array_equal(batch["layers/unspliced"].toarray(), adata.layers["unspliced"][batch.rows][:, [5, 4]].toarray())
+
+
+def test_export_of_some(tmp_path, store, adata):
+    import anndata
+
+    rows, genes = [9, 10, 11, 3, 1500], list(adata.var_names[[70, 2]])
+    annblock.export(store, tmp_path / "some.h5ad", rows=rows, genes=genes, compression="gzip", level=1)
+    got, expected = anndata.read_h5ad(tmp_path / "some.h5ad"), adata[rows][:, genes]
+    assert list(got.obs_names) == list(expected.obs_names) and list(got.var_names) == genes
+    assert np.array_equal(got.X.toarray(), expected.X.toarray())
+    annblock.export(store, tmp_path / "none.h5ad", rows=[], where='plate == "plate1"')
+    assert anndata.read_h5ad(tmp_path / "none.h5ad").n_obs == 0
+    annblock.export(store, tmp_path / "where.h5ad", where='plate == "plate1"')
+    assert list(anndata.read_h5ad(tmp_path / "where.h5ad").obs_names) == list(adata.obs_names[adata.obs["plate"] == "plate1"])
+
+
+def test_annotate(tmp_path, example_h5ad, adata):
+    annblock.pack(example_h5ad, tmp_path / "s")
+    other = adata.copy()
+    other.obs["fresh"] = np.arange(2000)
+    other.write_h5ad(tmp_path / "other.h5ad")
+    assert annblock.annotate(tmp_path / "s", tmp_path / "other.h5ad") == 2
+    assert np.array_equal(annblock.open(tmp_path / "s").obs["fresh"], np.arange(2000))
+    with pytest.raises(annblock.InputError):
+        other[:5].copy().write_h5ad(tmp_path / "few.h5ad")
+        annblock.annotate(tmp_path / "s", tmp_path / "few.h5ad")
 
 
 def test_progress(tmp_path, example_h5ad, capfd):
