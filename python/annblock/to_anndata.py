@@ -147,9 +147,21 @@ def put_restored(anndata, store, adata, values, chosen):
     with h5py.File(path, "r", locking=False) as file:
         for entry, target in links_to_packed(file, list(values)).items():
             put(anndata, adata, entry, values[target].copy())
-        raw = file.get("raw")
-        if "raw/X" in values and raw is not None and "var" in raw:
-            read = getattr(anndata, "io", anndata.experimental).read_elem
-            adata.raw = anndata.AnnData(values["raw/X"], obs=adata.obs[[]], var=read(raw["var"]))
-            if "varm" in raw:
-                adata.raw.varm.update(read(raw["varm"]))
+        if "raw/X" in values:
+            put_raw(anndata, adata, file, values["raw/X"])
+
+
+def put_raw(anndata, adata, file, values):
+    """raw, whose var (and varm) is in the restore file; before anndata 0.7 beside it in the root, as tables of its own kind."""
+    read = getattr(anndata, "io", anndata.experimental).read_elem
+    if "raw/var" in file:
+        adata.raw = anndata.AnnData(values, obs=adata.obs[[]], var=read(file["raw/var"]))
+        if "raw/varm" in file:
+            adata.raw.varm.update(read(file["raw/varm"]))
+    elif "raw.var" in file:
+        try:
+            from anndata._io.h5ad import read_dataframe  # no public function reads old tables
+        except ImportError:
+            warnings.warn("raw is left out: this version of anndata does not read its table of genes", stacklevel=5)
+            return
+        adata.raw = anndata.AnnData(values, obs=adata.obs[[]], var=read_dataframe(file["raw.var"]))
