@@ -172,7 +172,7 @@ $(VENV)/.ready: tests/requirements.txt
 	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
-.PHONY: package check-torch bench-python
+.PHONY: package check-torch check-peers bench-python
 VENV_TORCH := build/venv-torch
 $(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
 	@mkdir -p build
@@ -223,6 +223,14 @@ check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
 check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: workers, torch.distributed, resuming, training
 	@$(call install_package,$(VENV_TORCH))
 	@VENV=$(VENV_TORCH) tests/run.sh torch
+
+# annbatch needs Python 3.12 or later: make check-peers PYTHON=python3.13; its tests are skipped with older ones.
+VENV_PEERS := build/venv-peers
+check-peers: deps-test ## the package beside scDataset and annbatch
+	@mkdir -p build
+	@[ -e $(VENV_PEERS)/.ready ] || { $(PYTHON) -m venv $(VENV_PEERS) && $(VENV_PEERS)/bin/pip install -qq --requirement tests/requirements.txt --requirement tests/requirements-torch.txt --requirement tests/requirements-peers.txt && touch $(VENV_PEERS)/.ready; }
+	@$(call install_package,$(VENV_PEERS))
+	@VENV=$(VENV_PEERS) tests/run.sh peers
 
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs

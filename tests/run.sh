@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run groups of tests and count them: run.sh c|scripts|python|package|torch…
+# Run groups of tests and count them: run.sh c|scripts|python|package|torch|peers…
 #   B        build folder with tests/ and annblock     RUNNER  a command before each C test, like valgrind
 #   VENV     virtual environment of the Python tests, default build/venv
 #   T        only this C test                          ANNB_TEST_LONG=1  the slow tests too
@@ -68,9 +68,10 @@ for group in "$@"; do
       ;;
     scripts) for t in tests/check_*.sh; do run_script "$t"; done ;;
     python) run_python pytest tests ;;
-    package) run_python package python/tests --ignore python/tests/torch ;;
-    torch) run_python torch python/tests/torch ;;
-    *) echo "run.sh: unknown group '$group' (c, scripts, python, package, torch)" >&2; exit 2 ;;
+    package) run_python package python/tests --ignore python/tests/with_torch --ignore python/tests/with_peers ;;
+    torch) run_python torch python/tests/with_torch ;;
+    peers) run_python peers python/tests/with_peers ;;
+    *) echo "run.sh: unknown group '$group' (c, scripts, python, package, torch, peers)" >&2; exit 2 ;;
   esac
 done
 [ ${#bad[@]} -gt 0 ] && echo "failed: ${bad[*]}"

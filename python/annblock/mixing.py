@@ -5,7 +5,8 @@ import numpy as np
 
 from . import _open_loader as make
 from . import errors
-from ._c import check, ffi, lib, local
+from ._c import ffi
+from ._sampler import Order
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,7 @@ def bits(codes):
 def simulate(loader, epoch, batches):
     """The rows of up to `batches` batches spread evenly over the epoch."""
     options = make.Options(loader, loader.stores, {"world": 1}, 1)
-    sampler, error = ffi.new("annb_sampler **"), local.error
-    sources = [{"store_id": bytes.fromhex(s.store_id), "generation": s.generation, "n_rows": s.n_obs} for s in loader.stores]
-    check(lib.annb_sampler_open(ffi.new("annb_sampler_source[]", sources), len(sources), ffi.addressof(options.c, "sampler"), sampler, error), error)
-    held = ffi.gc(sampler[0], lib.annb_sampler_close)
-    info, picker = ffi.new("annb_sampler_info *"), ffi.new("annb_picker **")
-    lib.annb_sampler_get_info(held, info)
-    check(lib.annb_picker_open(held, picker, error), error)
-    try:
-        rows, n = np.empty(loader.batch_size, np.uint64), ffi.new("uint32_t *")
-        at = ffi.from_buffer("uint64_t[]", rows)
-        for batch in np.unique(np.linspace(0, max(int(info.batches) - 1, 0), min(batches, int(info.batches))).astype(np.int64)):
-            check(lib.annb_picker_batch(picker[0], epoch, int(batch), at, n, error), error)
-            yield rows[: n[0]].astype(np.int64)
-    finally:
-        lib.annb_picker_close(picker[0])
+    sources = [(s.store_id, s.generation, s.n_obs) for s in loader.stores]
+    order = Order(sources, ffi.addressof(options.c, "sampler"))
+    for number in np.unique(np.linspace(0, max(order.batches - 1, 0), min(batches, order.batches)).astype(np.int64)):
+        yield order.batch(epoch, int(number))
