@@ -62,7 +62,8 @@ static uint32_t write_genes(annb_txn *txn, const annb_orders *orders, uint64_t n
 
 static annb_matrix_writer *open_writer(const arguments *a, const annb_source_matrix *x, const annb_orders *orders, annb_txn *txn) {
   annb_matrix_writer *writer;
-  annb_matrix_writer_options o = {.n_cols = x->n_cols, .dtype = x->dtype, .form = x->form, .expected_rows = x->n_rows, .n_threads = a->n_threads, .sort = true};
+  annb_matrix_writer_options o = {
+      .n_cols = x->n_cols, .dtype = x->dtype, .form = x->form, .expected_rows = x->n_rows, .n_threads = a->n_threads, .sort = true};
   check(annb_rows_expected(x, &o.expected_nnz, &err));
   o.gene_order = orders->genes;
   if (orders->genes) o.gene_order_object = write_genes(txn, orders, x->n_cols);
@@ -134,7 +135,8 @@ static double inflate(const arguments *a) {
   hid_t file = H5Fopen(a->input, H5F_ACC_RDONLY, H5P_DEFAULT);
   double seconds = 0;
   for (int i = 0; i < 2; i++) {
-    hid_t dataset = H5Dopen2(file, names[i], H5P_DEFAULT), type = H5Dget_type(dataset), creation = H5Dget_create_plist(dataset), space = H5Dget_space(dataset);
+    hid_t dataset = H5Dopen2(file, names[i], H5P_DEFAULT), type = H5Dget_type(dataset), creation = H5Dget_create_plist(dataset),
+          space = H5Dget_space(dataset);
     hsize_t chunk = 0, n = 0;
     H5Sget_simple_extent_dims(space, &n, NULL);
     if (H5Pget_chunk(creation, 1, &chunk) != 1) bench_fail("%s is not chunked", names[i]);
@@ -159,11 +161,13 @@ static const struct {
 
 int main(int argc, char **argv) {
   if (argc < 3) {
-    fprintf(stderr, "Usage: convert pack|encode|inflate|export INPUT [OUTPUT [THREADS [MEMORY_MIB]]]\nPrints seconds and the peak of anonymous and "
-                    "shared memory in bytes.\n");
+    fprintf(stderr,
+            "Usage: convert pack|encode|inflate|export INPUT [OUTPUT [THREADS [MEMORY_MIB]]]\nPrints seconds and the peak of anonymous and "
+            "shared memory in bytes.\n");
     return 2;
   }
-  arguments a = {.input = argv[2], .output = argc > 3 ? argv[3] : "", .n_threads = argc > 4 ? (uint32_t)atoi(argv[4]) : 0, .memory = MEMORY};
+  arguments a = {
+      .input = argv[2], .output = argc > 3 ? argv[3] : "", .n_threads = argc > 4 ? (uint32_t)atoi(argv[4]) : 0, .memory = MEMORY};
   if (argc > 5) a.memory = (uint64_t)atoi(argv[5]) << 20;
   for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
     if (strcmp(measures[i].name, argv[1])) continue;

@@ -96,7 +96,8 @@ class Bench:
     def make(self, name, *options):
         path = self.folder / name
         if not path.exists():
-            subprocess.run([Path(self.o.build) / "bench/gen", "-n", str(self.o.cells), "-g", str(self.o.genes), *options, path], check=True, stdout=subprocess.DEVNULL)
+            command = [Path(self.o.build) / "bench/gen", "-n", str(self.o.cells), "-g", str(self.o.genes), *options, path]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         with open(path, "rb") as f:
             while f.read(1 << 24):
                 pass
@@ -178,14 +179,16 @@ def main():
         print(f"no {o.peers}: without the other tools", file=sys.stderr)
         o.peers = ""
     load = os.getloadavg()[0]
-    files = {"csr": Path(o.source) if o.source else b.make("csr.h5ad"), "gzip": b.make("gzip.h5ad", "-z", "4"), "csc": b.make("csc.h5ad", "-f", "csc")}
+    files = {"csr": Path(o.source) if o.source else b.make("csr.h5ad")}
+    files |= {"gzip": b.make("gzip.h5ad", "-z", "4"), "csc": b.make("csc.h5ad", "-f", "csc")}
     for i in range(o.rounds):
         print(f"round {i + 1} of {o.rounds}", file=sys.stderr)
         b.packing(files)
         if not o.no_export:
             b.exporting(files)
-    lines = [f"## Packing and export: {o.cells:,} cells × {o.genes:,} genes, {o.threads} threads, --memory {o.memory}M, {o.rounds} rounds", "",
-             f"{processor()}, {os.cpu_count()} processors; load {load:.1f} before, {os.getloadavg()[0]:.1f} after.", "", *b.table(), "", *b.verdicts()]
+    title = f"{o.cells:,} cells × {o.genes:,} genes, {o.threads} threads, --memory {o.memory}M, {o.rounds} rounds"
+    machine = f"{processor()}, {os.cpu_count()} processors; load {load:.1f} before, {os.getloadavg()[0]:.1f} after."
+    lines = [f"## Packing and export: {title}", "", machine, "", *b.table(), "", *b.verdicts()]
     print("\n".join(lines))
     if o.out:
         Path(o.out).write_text("\n".join(lines) + "\n")

@@ -60,8 +60,8 @@ annb_status annb_part_gene_map(const annb_store *store, uint32_t part, const uin
 }
 
 /* Genes that the store has not get numbers of their own behind the store's, so that rows can be decoded first and then cut. */
-static annb_status compose(const annb_store *store, const annb_gene_map *map, const annb_gene_table *order, uint32_t n, annb_gene_table **out,
-                           annb_error *err) {
+static annb_status compose(const annb_store *store, const annb_gene_map *map, const annb_gene_table *order, uint32_t n,
+                           annb_gene_table **out, annb_error *err) {
   uint32_t n_store = (uint32_t)store->manifest.store.n_vars, next = n_store;
   uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
   annb_gene_table *table = calloc(1, sizeof *table);

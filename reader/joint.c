@@ -28,9 +28,9 @@ struct annb_joint_column {
 struct annb_joint_columns {
   uint32_t n;
   annb_joint_column *all;
-  piece *pieces;    /* of all, one column after the other */
-  char *names;      /* of a schema */
-  uint64_t ends[2]; /* `first` of columns with one piece */
+  piece *pieces;      /* of all, one column after the other */
+  char *names;        /* of a schema */
+  uint64_t ends[2];   /* `first` of columns with one piece */
   annb_arrays **maps; /* per part, or NULL */
   uint32_t n_maps;
   annb_part_columns **unions; /* per row of the schema: its categories' file, NULL when an earlier row has it */
@@ -156,12 +156,13 @@ static annb_status set_piece(const annb_store *store, uint32_t part, annb_arrays
   c->info.has_mask = c->info.has_mask || (info->has_mask && info->kind != ANNB_COLUMN_CATEGORICAL);
   if (info->kind != ANNB_COLUMN_CATEGORICAL) return ANNB_OK;
   annb_status s = annb_code_map_read(maps, info->name, info->n_categories, c->info.n_categories, &p->map, err);
-  if (s && !maps && err) s = annb_fail(err, s, store->manifest_path, "column '%s' of part %u has more categories than the store", info->name, part);
+  if (s && !maps && err)
+    s = annb_fail(err, s, store->manifest_path, "column '%s' of part %u has more categories than the store", info->name, part);
   return s;
 }
 
-static annb_status take_part(const annb_store *store, annb_joint_columns *columns, annb_joint_column **sorted, uint32_t n_sorted, uint32_t part,
-                             annb_error *err) {
+static annb_status take_part(const annb_store *store, annb_joint_columns *columns, annb_joint_column **sorted, uint32_t n_sorted,
+                             uint32_t part, annb_error *err) {
   const annb_fmt_part *p = &store->manifest.parts[part];
   const annb_column *const *list;
   uint32_t n;
@@ -262,7 +263,8 @@ annb_status annb_store_find_column(const annb_store *store, annb_axis axis, cons
   if (s) return s;
   *column = found;
   if (found) return ANNB_OK;
-  return annb_fail(err, ANNB_ENOTFOUND, store->path, "has no column '%s' in %s; columns that are nested, or that do not fit together, are in the parts only",
+  return annb_fail(err, ANNB_ENOTFOUND, store->path,
+                   "has no column '%s' in %s; columns that are nested, or that do not fit together, are in the parts only",
                    name ? name : "", axis == ANNB_AXIS_OBS ? "obs" : "var");
 }
 
@@ -290,7 +292,8 @@ static const char *const kind_names[] = {"", "fixed values", "strings", "categor
 
 static annb_status check_kind(const annb_joint_column *c, annb_column_kind kind, annb_error *err) {
   if (c->info.kind == kind) return ANNB_OK;
-  return annb_fail(err, ANNB_EINVAL, c->store->path, "column '%s' has %s, not %s", c->info.name, kind_names[c->info.kind], kind_names[kind]);
+  return annb_fail(err, ANNB_EINVAL, c->store->path, "column '%s' has %s, not %s", c->info.name, kind_names[c->info.kind],
+                   kind_names[kind]);
 }
 
 /* Rows that follow one another, all in one part. */
@@ -305,8 +308,9 @@ static annb_status next_run(const annb_joint_column *c, const uint64_t *rows, si
                             annb_error *err) {
   uint64_t row = rows ? rows[i] : i;
   if (row >= c->info.length)
-    return annb_fail_row(err, ANNB_ERANGE, c->store->path, row > INT64_MAX ? INT64_MAX : (int64_t)row, "column '%s' has %llu rows, there is no row %llu",
-                         c->info.name, (unsigned long long)c->info.length, (unsigned long long)row);
+    return annb_fail_row(err, ANNB_ERANGE, c->store->path, row > INT64_MAX ? INT64_MAX : (int64_t)row,
+                         "column '%s' has %llu rows, there is no row %llu", c->info.name, (unsigned long long)c->info.length,
+                         (unsigned long long)row);
   if (row < c->first[*part] || row >= c->first[*part + 1]) {
     uint32_t low = 0, high = c->n_pieces;
     while (high - low > 1) {
@@ -335,7 +339,9 @@ static annb_status put_codes(const run *r, int32_t *codes, annb_error *err) {
   annb_column_get_info(r->piece->column, &info);
   annb_status s = annb_column_values(r->piece->column, r->first, r->n, &view, NULL, err);
   for (size_t i = 0; !s && i < r->n; i++) { /* the views are aligned, the codes in range */
-    int32_t code = info.dtype == ANNB_I8 ? ((const int8_t *)view)[i] : info.dtype == ANNB_I16 ? ((const int16_t *)view)[i] : ((const int32_t *)view)[i];
+    int32_t code = info.dtype == ANNB_I8    ? ((const int8_t *)view)[i]
+                   : info.dtype == ANNB_I16 ? ((const int16_t *)view)[i]
+                                            : ((const int32_t *)view)[i];
     codes[i] = code >= 0 && r->piece->map ? r->piece->map[code] : code;
   }
   return s;

@@ -35,7 +35,8 @@ static annb_where_kind kind_of(const annb_column_info *info) {
 
 static annb_status mismatch(const binding *b, const annb_where_value *value, annb_where_kind holds, annb_error *err) {
   static const char *const what[] = {"numbers", "text", "booleans"}, *const with[] = {"a number", "text", "true or false"};
-  return annb_where_fail(err, ANNB_EINVAL, b->tree->text, value->at, "column '%.200s' of part %" PRIu32 " holds %s, which cannot be compared with %s",
+  return annb_where_fail(err, ANNB_EINVAL, b->tree->text, value->at,
+                         "column '%.200s' of part %" PRIu32 " holds %s, which cannot be compared with %s",
                          b->test->is_index ? "index" : b->test->name, b->part, what[holds], with[value->kind]);
 }
 

@@ -117,7 +117,8 @@ static annb_where_place find_integer(annb_dtype dtype, const decimal *d) {
   static const annb_where_place below = {.below_all = true}, above = {.above_all = true};
   bool beyond, fraction;
   uint64_t x = whole(d, &beyond, &fraction);
-  if (!d->n || (!d->negative && !beyond && !is_signed(dtype))) return (annb_where_place){.floor = is_signed(dtype) ? TOP : x, .exact = !fraction};
+  if (!d->n || (!d->negative && !beyond && !is_signed(dtype)))
+    return (annb_where_place){.floor = is_signed(dtype) ? TOP : x, .exact = !fraction};
   if (!is_signed(dtype)) return d->negative ? below : above;
   if (!d->negative) return beyond || x >= TOP ? above : (annb_where_place){.floor = x ^ TOP, .exact = !fraction};
   if (!beyond && fraction) x++; /* the floor of a negative number; 2^64 − 1 cannot be here with a fraction and matter */

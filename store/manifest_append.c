@@ -47,7 +47,8 @@ static annb_status append_matrix(annb_manifest *m, const annb_manifest *more, ui
   return s;
 }
 
-static annb_status append_segments(annb_manifest *m, const annb_manifest *more, const annb_fmt_part_matrix *pm, const places *to, annb_error *err) {
+static annb_status append_segments(annb_manifest *m, const annb_manifest *more, const annb_fmt_part_matrix *pm, const places *to,
+                                   annb_error *err) {
   annb_status s = ANNB_OK;
   for (uint32_t i = 0; !s && i < pm->n_segments; i++) {
     annb_fmt_segment_ref ref = more->segments[pm->first_segment + i];

@@ -38,7 +38,8 @@ static void take_segments(annb_manifest *m) {
 
 annb_status annb_manifest_take_part(annb_manifest *m, uint32_t part, const char *path, annb_error *err) {
   if (part >= m->n_parts)
-    return annb_fail(err, ANNB_ENOTFOUND, path, "has %u part%s (numbered from 0), there is no part %u", m->n_parts, m->n_parts == 1 ? "" : "s", part);
+    return annb_fail(err, ANNB_ENOTFOUND, path, "has %u part%s (numbered from 0), there is no part %u", m->n_parts,
+                     m->n_parts == 1 ? "" : "s", part);
   annb_fmt_part p = m->parts[part];
   if (p.n_matrices) memmove(m->part_matrices, m->part_matrices + p.first_matrix, p.n_matrices * sizeof *m->part_matrices);
   m->n_part_matrices = p.n_matrices;

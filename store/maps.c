@@ -74,8 +74,8 @@ annb_status annb_code_map_read(annb_arrays *arrays, const char *column, uint64_t
   annb_status s = ANNB_OK;
   if (arrays && has_array(arrays, name)) s = vector(arrays, name, ANNB_I32, n_part, &view, err);
   else if (n_part > n_store)
-    s = annb_fail(err, ANNB_ECORRUPT, arrays ? arrays->path : NULL, "column '%.200s' has %llu categories in a part, the store %llu, and no map",
-                  column, ULL(n_part), ULL(n_store));
+    s = annb_fail(err, ANNB_ECORRUPT, arrays ? arrays->path : NULL,
+                  "column '%.200s' has %llu categories in a part, the store %llu, and no map", column, ULL(n_part), ULL(n_store));
   free(name);
   const int32_t *codes = view;
   for (uint64_t i = 0; !s && codes && i < n_part; i++)

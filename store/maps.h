@@ -8,8 +8,8 @@
 
 #define ANNB_CODE_MAP_PREFIX "code_map/"
 
-/* The array `gene_map` of a part of `n_part` genes in a store of `n_store`: a view that lives as long as `arrays`. Each entry is ANNB_NONE or
- * below n_store, which occurs at most once. `n_dropped` (may be NULL): how many are ANNB_NONE. */
+/* The array `gene_map` of a part of `n_part` genes in a store of `n_store`: a view that lives as long as `arrays`. Each entry is ANNB_NONE
+ * or below n_store, which occurs at most once. `n_dropped` (may be NULL): how many are ANNB_NONE. */
 annb_status annb_gene_map_read(annb_arrays *arrays, uint64_t n_part, uint64_t n_store, const uint32_t **map, uint64_t *n_dropped,
                                annb_error *err);
 

@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static bool is_our_dir(const char *name) {
-  return !strcmp(name, "objects") || !strcmp(name, "manifests") || !strcmp(name, "tmp");
-}
+static bool is_our_dir(const char *name) { return !strcmp(name, "objects") || !strcmp(name, "manifests") || !strcmp(name, "tmp"); }
 
 /* "<64 hexadecimal digits>.<suffix of an object>" */
 static bool is_object_name(const char *name) {

@@ -1,5 +1,5 @@
-/* What parts have in common: the list of genes, gene maps, the schema and its category maps. Damage of the files themselves is told where the
- * objects are checked. */
+/* What parts have in common: the list of genes, gene maps, the schema and its category maps. Damage of the files themselves is told where
+ * the objects are checked. */
 #include "verify.h"
 
 #include "error.h"
@@ -67,7 +67,8 @@ static uint64_t *count_categories(target *t) {
       n[i] = c.length;
     } else if (arrays) {
       annb_error err;
-      annb_fail(&err, ANNB_ECORRUPT, t->path, "column %u holds no categories, which the schema (row %u) needs of it", row->categories_column, i);
+      annb_fail(&err, ANNB_ECORRUPT, t->path, "column %u holds no categories, which the schema (row %u) needs of it",
+                row->categories_column, i);
       tell(t, &err);
     }
     annb_arrays_close(arrays);
@@ -78,12 +79,14 @@ static uint64_t *count_categories(target *t) {
 /* The schema's row of a column, or ANNB_NONE. */
 static uint32_t find_row(const annb_manifest *m, const char *name, uint32_t length) {
   for (uint32_t i = 0; i < m->n_schema; i++)
-    if (!(m->schema[i].flags & ANNB_COLUMN_INDEX) && m->schema[i].name_length == length && !memcmp(m->names + m->schema[i].name_offset, name, length))
+    if (!(m->schema[i].flags & ANNB_COLUMN_INDEX) && m->schema[i].name_length == length &&
+        !memcmp(m->names + m->schema[i].name_offset, name, length))
       return i;
   return ANNB_NONE;
 }
 
-static void check_column(target *t, uint32_t part, const annb_arrays *columns, uint32_t i, annb_arrays *maps, const uint64_t *n_categories) {
+static void check_column(target *t, uint32_t part, const annb_arrays *columns, uint32_t i, annb_arrays *maps,
+                         const uint64_t *n_categories) {
   annb_fmt_column c = annb_arrays_column(columns, i);
   annb_error err;
   const int32_t *map;
@@ -91,7 +94,8 @@ static void check_column(target *t, uint32_t part, const annb_arrays *columns, u
   uint32_t row = find_row(t->m, columns->names + c.name_offset, c.name_length);
   if (row == ANNB_NONE) return;
   if (c.kind != t->m->schema[row].kind) {
-    annb_fail(&err, ANNB_ECORRUPT, NULL, "column %u of part %u is of kind %u, in the schema of kind %u", i, part, c.kind, t->m->schema[row].kind);
+    annb_fail(&err, ANNB_ECORRUPT, NULL, "column %u of part %u is of kind %u, in the schema of kind %u", i, part, c.kind,
+              t->m->schema[row].kind);
     tell(t, &err);
     return;
   }

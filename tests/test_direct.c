@@ -1,5 +1,6 @@
 /* Values read past HDF5 are those that HDF5 gives, for every pipeline, width, shape and piece; what is not for this way is left to HDF5;
  * damaged chunks are named. */
+#include "../convert/source/chunks.h"
 #include "../convert/source/direct.h"
 #include "../convert/source/h5.h"
 #include "../convert/source/lzf.h"
@@ -79,7 +80,8 @@ static annb_direct *open_within(hid_t dataset, uint64_t memory, uint32_t threads
 static annb_direct *open_direct(hid_t dataset, uint32_t threads) { return open_within(dataset, MEMORY, threads); }
 
 /* Pieces one after the other, then the same from the middle, against the bytes that were written. */
-static void check_pieces(annb_direct *d, const uint8_t *want, size_t size, uint64_t cols, uint64_t step, uint64_t first_col, uint64_t n_cols) {
+static void check_pieces(annb_direct *d, const uint8_t *want, size_t size, uint64_t cols, uint64_t step, uint64_t first_col,
+                         uint64_t n_cols) {
   uint8_t *out = malloc(ROWS * n_cols * size);
   for (uint64_t start = 0; start < ROWS; start += ROWS / 2 + 3)
     for (uint64_t row = start; row < ROWS; row += step) {
@@ -90,7 +92,8 @@ static void check_pieces(annb_direct *d, const uint8_t *want, size_t size, uint6
       ck_assert(done);
       for (uint64_t i = 0; i < n; i++)
         if (memcmp(out + i * n_cols * size, want + ((row + i) * cols + first_col) * size, n_cols * size))
-          ck_abort_msg("row %llu of a piece at %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)row, (unsigned long long)n);
+          ck_abort_msg("row %llu of a piece at %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)row,
+                       (unsigned long long)n);
     }
   free(out);
 }
@@ -265,6 +268,63 @@ START_TEST(test_filter_mask) {
 }
 END_TEST
 
+/* ---- what HDF5 reads ---- */
+
+START_TEST(test_chunks_for_hdf5) {
+  uint8_t packed[200];
+  hid_t file, dataset = with_chunk("g", 0, packed, zlib_of(399, packed, sizeof packed), &file);
+  ck_assert_int_eq(annb_chunks_check(dataset, path, "/d", &err), ANNB_EINPUT);
+  ck_assert(strstr(err.message, "row 300") && strstr(err.message, "fewer than a chunk has"));
+  H5Dclose(dataset);
+  H5Fclose(file);
+  dataset = with_chunk("sgf", 0, packed, 20, &file);
+  ck_assert_int_eq(annb_chunks_check(dataset, path, "/d", &err), ANNB_EINPUT);
+  ck_assert_ptr_nonnull(strstr(err.message, "checksum"));
+  H5Dclose(dataset);
+  H5Fclose(file);
+}
+END_TEST
+
+/* Variable-length strings take 16 bytes each in the file. */
+START_TEST(test_string_chunks) {
+  const hsize_t chunk[1] = {100}, at[1] = {300};
+  const char *strings[ROWS];
+  uint8_t packed[200];
+  for (int i = 0; i < ROWS; i++) strings[i] = "a name";
+  hid_t text = H5Tcopy(H5T_C_S1), file;
+  ck_assert_int_ge(H5Tset_size(text, H5T_VARIABLE), 0);
+  hid_t dataset = make(text, 1, "g", chunk, strings, &file);
+  ck_assert_int_eq(annb_chunks_check(dataset, path, "/d", &err), ANNB_OK);
+  ck_assert_int_ge(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, zlib_of(800, packed, sizeof packed), packed), 0);
+  ck_assert_int_eq(annb_chunks_check(dataset, path, "/d", &err), ANNB_EINPUT);
+  ck_assert(strstr(err.message, "row 300") && strstr(err.message, "fewer than a chunk has"));
+  H5Dclose(dataset);
+  H5Fclose(file);
+  H5Tclose(text);
+}
+END_TEST
+
+/* One chunk in an extent that would take for ever to walk. */
+START_TEST(test_sparse_extent) {
+  const hsize_t dims[2] = {UINT64_C(1) << 40, UINT64_C(1) << 20}, chunk[2] = {10, 10}, start[2] = {UINT64_C(1) << 39, 77},
+                count[2] = {5, 5};
+  int values[25] = {1};
+  hid_t creation = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(2, dims, NULL), memory = H5Screate_simple(2, count, NULL);
+  H5Pset_chunk(creation, 2, chunk);
+  H5Pset_deflate(creation, 5);
+  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t dataset = H5Dcreate2(file, "d", H5T_STD_I32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+  ck_assert_int_ge(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values), 0);
+  ck_assert_int_eq(annb_chunks_check(dataset, path, "/d", &err), ANNB_OK);
+  H5Dclose(dataset);
+  H5Fclose(file);
+  H5Sclose(space);
+  H5Sclose(memory);
+  H5Pclose(creation);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("direct");
   TCase *tc = tcase_create("direct");
@@ -276,6 +336,9 @@ int main(void) {
   tcase_add_test(tc, test_missing_chunk);
   tcase_add_test(tc, test_damage);
   tcase_add_test(tc, test_filter_mask);
+  tcase_add_test(tc, test_chunks_for_hdf5);
+  tcase_add_test(tc, test_string_chunks);
+  tcase_add_test(tc, test_sparse_extent);
   suite_add_tcase(suite, tc);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

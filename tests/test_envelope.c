@@ -124,7 +124,8 @@ START_TEST(versions_and_features) {
   ck_assert_int_eq(with_header(10, 2), ANNB_EVERSION);
   ck_assert_int_eq(with_header(10, 0), ANNB_EVERSION);
   ck_assert_int_eq(with_header(12, 64), ANNB_ECORRUPT);
-  ck_assert_int_eq(with_header(16, 1), ANNB_EUNSUPPORTED);
+  ck_assert_int_eq(with_header(16, 4), ANNB_EUNSUPPORTED); /* a row filter */
+  ck_assert_int_eq(with_header(16, 16), ANNB_EUNSUPPORTED);
   ck_assert_int_eq(with_header(23, 0x80), ANNB_EUNSUPPORTED);
   ck_assert_int_eq(with_header(24, 1), ANNB_OK); /* export: only an exporter minds */
   ck_assert_int_eq(with_header(32, 1), ANNB_OK);

@@ -352,8 +352,15 @@ START_TEST(test_parts) {
   const maker_spec spec = {
       .path = store, .n_vars = 10, .n_parts = 2, .part_rows = rows, .matrices = &matrix, .n_matrices = 1, .sidecars = true};
   maker_store(&spec);
+  const annb_export_options third = {.one_part = true, .part = 2};
+  fails(output, &third, ANNB_ENOTFOUND, "no part 2");
+  OK(annb_export(store, output, NULL, &err)); /* together, without columns, and without a look at the sidecars */
+  char again[700];
+  annb_pack_result result;
+  snprintf(again, sizeof again, "%s/again", dir);
+  OK(annb_pack(output, again, NULL, &result, &err));
+  ck_assert(result.n_obs == 40 && result.n_vars == 10 && result.nnz == 2 * x.indptr[20] && result.n_parts == 1);
   maker_free(&x);
-  fails(output, NULL, ANNB_EUNSUPPORTED, "2 parts");
 }
 END_TEST
 

@@ -104,7 +104,9 @@ START_TEST(test_left) {
     const uint8_t *data;
     size_t n;
     uint8_t flags;
-  } cases[] = {{wide, sizeof wide, 0}, {cut, sizeof cut, 0}, {large, sizeof large, 0}, {virtual, sizeof virtual, 0}, {wide, 1, 0}, {wide, 0, 0}, {filler, 2, 2}};
+  } cases[] = {{wide, sizeof wide, 0},       {cut, sizeof cut, 0}, {large, sizeof large, 0},
+               {virtual, sizeof virtual, 0}, {wide, 1, 0},         {wide, 0, 0},
+               {filler, 2, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     header h = start();
     add(&h, 8, cases[i].flags, cases[i].data, cases[i].n);

@@ -26,16 +26,22 @@ typedef struct plan {
   int order; /* of elements in rows */
   uint32_t map[PART_GENES];
   bool no_map;
-  const char *array;    /* name of the map's array */
+  const char *array; /* name of the map's array */
   uint64_t map_length;
-  int32_t codes[3];     /* map of part 1's categories to the store's */
+  int32_t codes[3]; /* map of part 1's categories to the store's */
   uint64_t n_codes;
   uint32_t categories_column; /* of part 0's columns */
   maker_csr x[2];
 } plan;
 
 static plan make_plan(annb_dtype dtype, int order) {
-  plan p = {.dtype = dtype, .order = order, .array = "gene_map", .map_length = PART_GENES, .codes = {2, 0, 1}, .n_codes = 3, .categories_column = 0};
+  plan p = {.dtype = dtype,
+            .order = order,
+            .array = "gene_map",
+            .map_length = PART_GENES,
+            .codes = {2, 0, 1},
+            .n_codes = 3,
+            .categories_column = 0};
   for (uint32_t i = 0; i < PART_GENES; i++) p.map[i] = i % 5 == 3 ? ANNB_NONE : (i * 7 + 3) % STORE_GENES;
   uint64_t seen = 0;
   for (uint32_t i = 0; i < PART_GENES; i++) { /* each gene of the store once */
@@ -65,7 +71,8 @@ static uint32_t write_array(annb_txn *txn, const char *name, annb_dtype dtype, c
   return object;
 }
 
-/* Columns of a part: categories a, b, c; a categorical "label" whose codes are the row modulo 4, less 1; "size", u8 in part 0 and i32 in part 1. */
+/* Columns of a part: categories a, b, c; a categorical "label" whose codes are the row modulo 4, less 1; "size", u8 in part 0 and i32 in
+ * part 1. */
 static uint32_t write_columns(annb_txn *txn, uint32_t part, uint64_t n_rows) {
   annb_error err = {0};
   annb_arrays_writer *w;
@@ -99,10 +106,13 @@ static annb_status build(void *user, annb_txn *txn, const annb_manifest *base, a
   (void)base;
   uint32_t genes = write_array(txn, p->array, ANNB_U32, p->map, p->map_length);
   uint32_t codes = write_array(txn, "code_map/label", ANNB_I32, p->codes, p->n_codes);
-  annb_fmt_schema label = {.categories_object = draft->parts[0].columns, .categories_column = p->categories_column, .axis = ANNB_AXIS_OBS,
-                           .kind = ANNB_COLUMN_CATEGORICAL, .dtype = ANNB_I32};
-  annb_fmt_schema size = {.categories_object = ANNB_NONE, .categories_column = ANNB_NONE, .axis = ANNB_AXIS_OBS, .kind = ANNB_COLUMN_FIXED,
-                          .dtype = ANNB_I32};
+  annb_fmt_schema label = {.categories_object = draft->parts[0].columns,
+                           .categories_column = p->categories_column,
+                           .axis = ANNB_AXIS_OBS,
+                           .kind = ANNB_COLUMN_CATEGORICAL,
+                           .dtype = ANNB_I32};
+  annb_fmt_schema size = {
+      .categories_object = ANNB_NONE, .categories_column = ANNB_NONE, .axis = ANNB_AXIS_OBS, .kind = ANNB_COLUMN_FIXED, .dtype = ANNB_I32};
   if (!p->no_map) OK(annb_txn_add_to(txn, genes, draft, &draft->parts[1].gene_map, &err));
   OK(annb_txn_add_to(txn, codes, draft, &draft->parts[1].code_map, &err));
   OK(annb_manifest_add_schema(draft, "label", label, &err));
@@ -113,7 +123,8 @@ static void add_part(annb_txn *txn, const plan *p, uint32_t part, uint32_t matri
   annb_error err = {0};
   const maker_csr *x = &p->x[part];
   annb_matrix_writer *writer;
-  annb_matrix_writer_options options = {.n_cols = x->n_cols, .dtype = x->dtype, .form = ANNB_CSR, .segment_rows = 16, .tag = {(uint8_t)part}};
+  annb_matrix_writer_options options = {
+      .n_cols = x->n_cols, .dtype = x->dtype, .form = ANNB_CSR, .segment_rows = 16, .tag = {(uint8_t)part}};
   annb_part_spec spec = {x->n_rows, x->n_cols, write_columns(txn, part, x->n_rows), ANNB_NONE, ANNB_NONE};
   uint32_t row;
   OK(annb_matrix_writer_open(txn, &options, &writer, &err));
@@ -150,7 +161,8 @@ static void expect_row(const plan *p, uint64_t row, double out[STORE_GENES], uin
   }
 }
 
-static void check_csr(const annb_store *store, annb_context *context, const plan *p, const uint64_t *rows, size_t n, annb_fetch_options options) {
+static void check_csr(const annb_store *store, annb_context *context, const plan *p, const uint64_t *rows, size_t n,
+                      annb_fetch_options options) {
   annb_error err = {0};
   uint64_t bound, exact;
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &bound, &err));

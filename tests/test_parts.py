@@ -173,6 +173,34 @@ def test_clashes_are_reported(tmp_path):
     assert [v and v.decode() for v in found["obs", "label"].values] == [None if pd.isna(v) else v for v in list(a.obs["label"]) + list(b.obs["label"])]
 
 
+def test_matrices_that_do_not_fit(two, tmp_path):
+    """With 'all' they stay in the sidecars; asked for by name they are refused before anything is packed."""
+    a, b = two
+    for x, width in [(a, 5), (b, 7)]:
+        x.raw = x.copy()
+        x.obsm["X_pca"] = np.ones((x.n_obs, width), "f4")
+        x.obsm["X_umap"] = np.ones((x.n_obs, 2), "f4") * width
+    a.write_h5ad(tmp_path / "a.h5ad")
+    b.write_h5ad(tmp_path / "b.h5ad")
+    store, inputs = tmp_path / "s", [tmp_path / "a.h5ad", tmp_path / "b.h5ad"]
+    for name, file in [("raw/X", "a.h5ad"), ("obsm/X_pca", "b.h5ad")]:
+        assert "cannot be one matrix" in support.refused(run("pack", *inputs, "-o", store, "--join", "outer", "--matrix", name), file)
+        assert not store.exists()
+    result = ok("pack", *inputs, "-o", store, "--join", "outer", "--matrix", "all")
+    assert "3 matrices can not be packed" in result.err
+    assert "obsm/X_pca is in 1 of 2 parts" in result.err
+    assert set(support.info(store)["dtypes"]) == {"X", "obsm/X_pca", "obsm/X_umap"}
+    assert np.array_equal(fetch_dense(store, "obsm/X_umap", [0, 100]), [[5, 5], [7, 7]])
+    assert np.array_equal(fetch_dense(store, "obsm/X_pca", [3]), np.ones((1, 5)))
+    ok("head", store, "-n", 120)
+    ok("verify", store)
+    for part, source in enumerate(inputs):
+        ok("export", store, "--part", part, "-o", tmp_path / "out.h5ad", "--force")
+        ok("convert-check", source, tmp_path / "out.h5ad")
+    ok("export", store, "-o", tmp_path / "all.h5ad")
+    assert list(ad.read_h5ad(tmp_path / "all.h5ad").obsm) == ["X_umap"]
+
+
 def generations(store):
     return sorted(int(p.stem) for p in (store / "manifests").iterdir())
 

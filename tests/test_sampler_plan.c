@@ -313,7 +313,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("sampler_plan");
   TCase *tc = tcase_create("sampler_plan");
-  tcase_set_timeout(tc, 60);
+  tcase_set_timeout(tc, 180);
   tcase_add_loop_test(tc, any_topology, 0, 4);
   tcase_add_test(tc, workers_in_turn);
   tcase_add_loop_test(tc, resume_everywhere, 0, 4);

@@ -68,7 +68,8 @@ int cmd_annotate(int argc, char **argv) {
   if (status) return cli_fail_or_signal(&err);
   if (a.quiet) return CLI_OK;
   char *time = cli_duration(seconds);
-  fprintf(stderr, "annotated part %u of %s from %s (generation %" PRIu64 ") in %s\n", (unsigned)a.options.part, a.store, a.from, generation, time);
+  fprintf(stderr, "annotated part %u of %s from %s (generation %" PRIu64 ") in %s\n", (unsigned)a.options.part, a.store, a.from, generation,
+          time);
   free(time);
   return CLI_OK;
 }

@@ -24,28 +24,28 @@ typedef struct arguments {
   const char **matrices;
 } arguments;
 
-#define COMMON_OPTIONS                                                                                                                      \
-  {.name = "threads",                                                                                                                       \
-   .key = THREADS,                                                                                                                          \
-   .arg = "N",                                                                                                                              \
-   .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},                                              \
-      {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},                         \
-      {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},       \
-      {.name = "gene-order",                                                                                                                \
-       .key = GENE_ORDER,                                                                                                                   \
-       .arg = "ORDER",                                                                                                                      \
-       .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},                                   \
-      {.name = "matrix",                                                                                                                    \
-       .key = MATRIX,                                                                                                                       \
-       .arg = "NAME",                                                                                                                       \
-       .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is "   \
-              "every one of these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},                     \
-      {.name = "join-key",                                                                                                                  \
-       .key = JOIN_KEY,                                                                                                                     \
-       .arg = "COLUMN",                                                                                                                     \
-       .doc = "Match genes by this column of var, the default is their names"},                                                             \
-      {.name = "allow-duplicate-genes",                                                                                                     \
-       .key = DUPLICATES,                                                                                                                   \
+#define COMMON_OPTIONS                                                                                                                     \
+  {.name = "threads",                                                                                                                      \
+   .key = THREADS,                                                                                                                         \
+   .arg = "N",                                                                                                                             \
+   .doc = "Threads, the default is one per processor; the store's bytes do not depend on it"},                                             \
+      {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},                        \
+      {.name = "segment-rows", .key = SEGMENT_ROWS, .arg = "N", .doc = "Cells per segment file, the default is about 2 GiB of data"},      \
+      {.name = "gene-order",                                                                                                               \
+       .key = GENE_ORDER,                                                                                                                  \
+       .arg = "ORDER",                                                                                                                     \
+       .doc = "How records list genes: detected (the default; most frequent first, smallest) or source"},                                  \
+      {.name = "matrix",                                                                                                                   \
+       .key = MATRIX,                                                                                                                      \
+       .arg = "NAME",                                                                                                                      \
+       .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is "  \
+              "every one of these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},                    \
+      {.name = "join-key",                                                                                                                 \
+       .key = JOIN_KEY,                                                                                                                    \
+       .arg = "COLUMN",                                                                                                                    \
+       .doc = "Match genes by this column of var, the default is their names"},                                                            \
+      {.name = "allow-duplicate-genes",                                                                                                    \
+       .key = DUPLICATES,                                                                                                                  \
        .doc = "When genes are matched: the first of equal ones with the first, the second with the second; the default is to refuse them"}
 
 static const struct argp_option pack_options[] = {

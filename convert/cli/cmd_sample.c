@@ -45,7 +45,7 @@ static const struct argp parser = {.options = options,
                                    .doc = "Print the minibatches of an epoch, a line each: its number in the epoch, then the rows of the store."
                                           "\vThe order depends on seed, epoch, -b, -m, -f and the number of cells alone. Nothing of the matrices is read."};
 
-static void print_batch(const annb_fill_batch *batch, bool labels) {
+static void print_batch(const annb_batch *batch, bool labels) {
   printf("%" PRIu64 ":", batch->batch);
   for (uint64_t i = 0; i < batch->n_rows; i++) {
     if (labels) printf(" %" PRId32, batch->labels[0][i]);
@@ -55,7 +55,7 @@ static void print_batch(const annb_fill_batch *batch, bool labels) {
 }
 
 static annb_status print_epoch(annb_loader *loader, const arguments *a, annb_error *err) {
-  annb_fill_batch batch;
+  annb_batch batch;
   annb_status s = annb_loader_set_epoch(loader, a->sampling.epoch, err);
   for (bool more = true; !s && more && !ferror(stdout);) {
     s = annb_loader_next(loader, &batch, err);

@@ -10,7 +10,8 @@
 
 /* Where the package is, without importing it. */
 #define ASK                                                                                                                                \
-  "python3 -c 'import importlib.util as u; s = u.find_spec(\"hdf5plugin\"); print(s.submodule_search_locations[0])' 2>/dev/null </dev/null"
+  "python3 -c 'import importlib.util as u; s = u.find_spec(\"hdf5plugin\"); print(s.submodule_search_locations[0])' 2>/dev/null "          \
+  "</dev/null"
 
 static void add_wheel(void) {
   char folder[4096] = "";

@@ -15,8 +15,8 @@ annb_status annb_concat_encoding(const annb_concat *concat, hid_t object, const 
   return s ? s : annb_attr_write_text(object, "encoding-version", version, concat->out_name, err);
 }
 
-annb_status annb_concat_group(const annb_concat *concat, hid_t parent, const char *name, const char *type, const char *version, hid_t *group,
-                              annb_error *err) {
+annb_status annb_concat_group(const annb_concat *concat, hid_t parent, const char *name, const char *type, const char *version,
+                              hid_t *group, annb_error *err) {
   hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
   H5Pset_obj_track_times(properties, false);
   *group = H5Gcreate2(parent, name, H5P_DEFAULT, properties, H5P_DEFAULT);
@@ -66,7 +66,8 @@ annb_status annb_vector_create(const annb_concat *concat, hid_t parent, const ch
   hsize_t none = 0, any = H5S_UNLIMITED, chunk = CHUNK;
   hid_t space = H5Screate_simple(1, &none, &any), properties = H5Pcreate(H5P_DATASET_CREATE);
   *out = (annb_vector){.dataset = -1, .type = type, .name = name};
-  if (type >= 0 && space >= 0 && properties >= 0 && H5Pset_chunk(properties, 1, &chunk) >= 0 && H5Pset_obj_track_times(properties, false) >= 0)
+  if (type >= 0 && space >= 0 && properties >= 0 && H5Pset_chunk(properties, 1, &chunk) >= 0 &&
+      H5Pset_obj_track_times(properties, false) >= 0)
     out->dataset = H5Dcreate2(parent, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
   annb_h5_close(&space);
   annb_h5_close(&properties);

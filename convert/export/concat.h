@@ -15,8 +15,9 @@ typedef struct annb_concat {
   void *user;
 } annb_concat;
 
-/* Create the file: obs (the columns of the store), var (the store's genes), and every matrix that all parts have: X and layers as CSR, obsm as
- * arrays. Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from 0.11 on. */
+/* Create the file: obs (the columns of the store), var (the store's genes), and every matrix that all parts have: X and layers as CSR,
+ * obsm as arrays. Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from
+ * 0.11 on. */
 annb_status annb_concat_write(const annb_concat *concat, annb_error *err);
 
 /* ---- between concat.c and its other files ---- */
@@ -24,8 +25,8 @@ annb_status annb_concat_write(const annb_concat *concat, annb_error *err);
 /* The attributes encoding-type and encoding-version. */
 annb_status annb_concat_encoding(const annb_concat *concat, hid_t object, const char *type, const char *version, annb_error *err);
 /* A group of that encoding ("dict" 0.1.0, …), to be closed. */
-annb_status annb_concat_group(const annb_concat *concat, hid_t parent, const char *name, const char *type, const char *version, hid_t *group,
-                              annb_error *err);
+annb_status annb_concat_group(const annb_concat *concat, hid_t parent, const char *name, const char *type, const char *version,
+                              hid_t *group, annb_error *err);
 /* The table `name` ("obs", "var") of an axis. */
 annb_status annb_concat_table(const annb_concat *concat, hid_t file, annb_axis axis, annb_error *err);
 /* A matrix of the store at its name. */

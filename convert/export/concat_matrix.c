@@ -134,7 +134,8 @@ static annb_status write_blocks(writing *w, hid_t dataset, hid_t type, annb_erro
   for (uint64_t row = 0, n; !s && w->info.n_cols && row < w->info.n_rows; row += n) {
     n = w->info.n_rows - row < most ? w->info.n_rows - row : most;
     for (uint64_t i = 0; i < n; i++) w->rows[i] = row + i;
-    s = annb_fetch_dense(w->concat->store, w->concat->context, w->matrix, w->rows, n, NULL, w->values, 0, (size_t)(n * width * w->value_size), err);
+    s = annb_fetch_dense(w->concat->store, w->concat->context, w->matrix, w->rows, n, NULL, w->values, 0,
+                         (size_t)(n * width * w->value_size), err);
     if (!s) s = annb_h5_write_rows(dataset, w->concat->out_name, w->info.name, type, row, n, w->values, err);
     if (!s) s = report(w, row + n, err);
   }

@@ -68,8 +68,8 @@ static annb_status take_strings(string_fn each, const void *from, uint64_t first
   return s;
 }
 
-static annb_status write_strings(const table *t, hid_t parent, const char *name, string_fn each, const void *from, uint64_t n, hid_t mask_group,
-                                 annb_error *err) {
+static annb_status write_strings(const table *t, hid_t parent, const char *name, string_fn each, const void *from, uint64_t n,
+                                 hid_t mask_group, annb_error *err) {
   annb_vector values, mask = {.dataset = -1, .type = -1};
   char **strings = calloc(PIECE, sizeof *strings);
   uint8_t *missing = malloc(PIECE);
@@ -118,12 +118,13 @@ static void set_nan(annb_dtype dtype, uint8_t *values, const uint8_t *mask, uint
 }
 
 /* One array and, with `mask` ≥ 0 in it, another of its mask. Missing floats become NaN. */
-static annb_status write_numbers(const table *t, hid_t parent, const char *name, const annb_joint_column *c, annb_dtype dtype, hid_t mask_group,
-                                 annb_error *err) {
+static annb_status write_numbers(const table *t, hid_t parent, const char *name, const annb_joint_column *c, annb_dtype dtype,
+                                 hid_t mask_group, annb_error *err) {
   annb_vector values, mask = {.dataset = -1, .type = -1};
   uint64_t *rows = malloc(PIECE * sizeof *rows);
   uint8_t *data = malloc(PIECE * 8), *missing = malloc(PIECE);
-  annb_status s = rows && data && missing ? annb_vector_create(t->concat, parent, name, annb_concat_type(dtype), &values, err) : annb_fail_memory(err);
+  annb_status s =
+      rows && data && missing ? annb_vector_create(t->concat, parent, name, annb_concat_type(dtype), &values, err) : annb_fail_memory(err);
   if (!rows || !data || !missing) values = (annb_vector){.dataset = -1, .type = -1};
   if (!s) s = annb_concat_encoding(t->concat, values.dataset, "array", "0.2.0", err);
   if (!s && mask_group >= 0) s = annb_vector_create(t->concat, mask_group, "mask", annb_concat_type(ANNB_BOOL), &mask, err);
@@ -144,7 +145,8 @@ static annb_status write_numbers(const table *t, hid_t parent, const char *name,
   return s;
 }
 
-static annb_status write_fixed_column(const table *t, const char *name, const annb_joint_column *c, const annb_column_info *info, annb_error *err) {
+static annb_status write_fixed_column(const table *t, const char *name, const annb_joint_column *c, const annb_column_info *info,
+                                      annb_error *err) {
   hid_t group;
   const char *type = info->dtype == ANNB_BOOL ? "nullable-boolean" : "nullable-integer";
   if (!info->has_mask || info->dtype >= ANNB_F16) return write_numbers(t, t->group, name, c, info->dtype, -1, err);
@@ -161,7 +163,8 @@ static annb_status write_codes(const table *t, hid_t group, const annb_joint_col
   annb_vector codes = {.dataset = -1, .type = -1};
   uint64_t *rows = malloc(PIECE * sizeof *rows);
   int32_t *data = malloc(PIECE * sizeof *data);
-  annb_status s = rows && data ? annb_vector_create(t->concat, group, "codes", annb_concat_type(ANNB_I32), &codes, err) : annb_fail_memory(err);
+  annb_status s =
+      rows && data ? annb_vector_create(t->concat, group, "codes", annb_concat_type(ANNB_I32), &codes, err) : annb_fail_memory(err);
   if (!s) s = annb_concat_encoding(t->concat, codes.dataset, "array", "0.2.0", err);
   for (uint64_t i = 0, k; !s && i < t->n_rows; i += k) {
     k = t->n_rows - i < PIECE ? t->n_rows - i : PIECE;

@@ -125,7 +125,8 @@ static annb_status next(void *user, uint32_t slot, bool *more, annb_error *err) 
   while (!s && u->total < u->skip + u->n) {
     uint32_t n = 0;
     uint64_t row = d->row + u->n_rows;
-    if (row >= d->f->info.n_rows) s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(d->f->fill->store), "%s has fewer elements than stated", d->f->info.name);
+    if (row >= d->f->info.n_rows)
+      s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(d->f->fill->store), "%s has fewer elements than stated", d->f->info.name);
     if (!s) s = row_elements(d, row, scratch, &n, err);
     if (!s) s = add_row(u, source_row(d->f, row), n, err);
     if (!s && u->total > u->skip + u->n) { /* the next unit starts with this row */
@@ -201,7 +202,8 @@ static annb_status work(void *user, uint32_t thread, uint32_t slot, annb_error *
   unit *u = &d->units[slot];
   annb_status s = reserve(d, u, err);
   if (!s)
-    s = annb_source_rows_fetch(d->f->source, d->contexts[thread], u->rows, u->n_rows, u->indptr, u->indices, u->values, u->elements_room, err);
+    s = annb_source_rows_fetch(d->f->source, d->contexts[thread], u->rows, u->n_rows, u->indptr, u->indices, u->values,
+                               u->elements_room, err);
   if (!s && (uint64_t)u->indptr[u->n_rows] != u->total)
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(d->f->fill->store), "%s has other elements than its index states", d->f->info.name);
   if (!s) s = deliver(d, thread, u, 0, u->values + u->skip * d->f->value_size, err);
@@ -226,7 +228,8 @@ static annb_status take(void *user, uint32_t slot, annb_error *err) {
 
 /* The least number of elements that are whole chunks of both; 0 when they are too many. */
 static uint64_t common_chunk(const direct *d) {
-  uint64_t a = d->sinks[0].kind == ANNB_SINK_CHUNKS ? d->sinks[0].chunk : 1, b = d->sinks[1].kind == ANNB_SINK_CHUNKS ? d->sinks[1].chunk : 1;
+  uint64_t a = d->sinks[0].kind == ANNB_SINK_CHUNKS ? d->sinks[0].chunk : 1;
+  uint64_t b = d->sinks[1].kind == ANNB_SINK_CHUNKS ? d->sinks[1].chunk : 1;
   uint64_t x = a, y = b, common;
   while (y) {
     uint64_t rest = x % y;

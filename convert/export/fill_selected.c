@@ -74,7 +74,8 @@ static annb_status set_types(annb_filling *f, annb_error *err) {
   bool known = type >= 0 && annb_h5_dtype(type, &dtype, &f->data.memory) && dtype == f->info.dtype;
   annb_h5_close(&type);
   if (!known)
-    return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->data.path, "the shell is of another type than the matrix in the store");
+    return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->data.path,
+                        "the shell is of another type than the matrix in the store");
   if (f->info.form == ANNB_DENSE) return ANNB_OK;
   annb_h5_close(&f->indices.memory);
   f->indices.memory = H5Tcopy(f->info.form == ANNB_CSC ? H5T_NATIVE_UINT32 : H5T_NATIVE_INT32);
@@ -117,7 +118,8 @@ annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const ann
   if (indices) f.indices.memory = -1;
   annb_status s = annb_store_matrix(fill->store, matrix, &f.info, err);
   if (!s && (f.info.form == ANNB_DENSE) != !indptr)
-    s = annb_h5_fail(err, ANNB_ECORRUPT, fill->merged->restore_name, data->path, "the shell is of another kind than the matrix in the store");
+    s = annb_h5_fail(err, ANNB_ECORRUPT, fill->merged->restore_name, data->path,
+                     "the shell is of another kind than the matrix in the store");
   if (!s) s = fill_all(&f, err);
   annb_stream_abort(&f.data);
   annb_stream_abort(&f.indices);

@@ -72,7 +72,8 @@ static annb_status write_shape(const cutting *c, annb_error *err) {
 /* ---- arrays of the copy ---- */
 
 /* Like the member of the source, but of `n` elements, or growing as it is written. */
-static annb_status create(cutting *c, const char *name, uint64_t n, bool grows, hid_t memory, annb_target *t, uint32_t node, annb_error *err) {
+static annb_status create(cutting *c, const char *name, uint64_t n, bool grows, hid_t memory, annb_target *t, uint32_t node,
+                          annb_error *err) {
   static const hsize_t unlimited = H5S_UNLIMITED;
   const hsize_t dims = grows ? 0 : n;
   uint32_t made;
@@ -118,18 +119,22 @@ static annb_status open_arrays(cutting *c, annb_error *err) {
   c->from_data = annb_h5_open_dataset(c->from, "data");
   c->from_indices = annb_h5_open_dataset(c->from, "indices");
   if (c->from_data < 0 || c->from_indices < 0 || indptr < 0) s = bad(c, "one of its arrays cannot be opened", err);
-  if (!s && (annb_h5_extent(indptr, dims, NULL) != 1 || dims[0] != c->n_major + 1)) s = bad(c, "its row pointers have another length than its shape", err);
+  if (!s && (annb_h5_extent(indptr, dims, NULL) != 1 || dims[0] != c->n_major + 1))
+    s = bad(c, "its row pointers have another length than its shape", err);
   if (!s && annb_h5_extent(c->from_data, dims, NULL) != 1) s = bad(c, "its data has not one dimension", err);
   c->n_elements = s ? 0 : dims[0];
-  if (!s && (annb_h5_extent(c->from_indices, dims, NULL) != 1 || dims[0] != c->n_elements)) s = bad(c, "its data and indices have different lengths", err);
+  if (!s && (annb_h5_extent(c->from_indices, dims, NULL) != 1 || dims[0] != c->n_elements))
+    s = bad(c, "its data and indices have different lengths", err);
   if (!s && !annb_h5_dtype(type = H5Dget_type(c->from_data), &dtype, &c->data_type))
     s = annb_subset_fail(c->subset, ANNB_EUNSUPPORTED, c->path, "has values of a type that cannot be cut", err);
   if (!s) c->value_size = (uint32_t)H5Tget_size(c->data_type);
   c->pointers = s ? NULL : malloc((c->n_major + 1) * sizeof *c->pointers);
   if (!s && !c->pointers) s = annb_fail_memory(err);
-  if (!s) s = annb_h5_read_rows(indptr, c->subset->fill->merged->sidecar_name, c->path, H5T_NATIVE_UINT64, 0, c->n_major + 1, c->pointers, err);
+  if (!s)
+    s = annb_h5_read_rows(indptr, c->subset->fill->merged->sidecar_name, c->path, H5T_NATIVE_UINT64, 0, c->n_major + 1, c->pointers, err);
   for (uint64_t i = 0; !s && i < c->n_major; i++)
-    if (c->pointers[i] > c->pointers[i + 1] || c->pointers[i + 1] > c->n_elements) s = bad(c, "its row pointers decrease or leave its arrays", err);
+    if (c->pointers[i] > c->pointers[i + 1] || c->pointers[i + 1] > c->n_elements)
+      s = bad(c, "its row pointers decrease or leave its arrays", err);
   annb_h5_close(&type);
   annb_h5_close(&indptr);
   return s;

@@ -79,7 +79,9 @@ static annb_status next_key(genes *g, uint32_t list, uint64_t i, annb_key *key, 
   char text[256];
   *key = annb_keys_at(&g->lists[list].keys, i);
   label(g, list, text);
-  if (!key->bytes) return annb_fail(err, ANNB_EINPUT, NULL, "%s: gene %llu has no '%.200s' to be matched by", text, ULL(i), g->join->key ? g->join->key : "name");
+  if (!key->bytes)
+    return annb_fail(err, ANNB_EINPUT, NULL, "%s: gene %llu has no '%.200s' to be matched by", text, ULL(i),
+                     g->join->key ? g->join->key : "name");
   if (i == 0) annb_key_table_free(&g->seen);
   uint32_t at = annb_key_table_put(&g->seen, *key, 0);
   if (at == ANNB_NONE) return annb_fail_memory(err);
@@ -89,7 +91,11 @@ static annb_status next_key(genes *g, uint32_t list, uint64_t i, annb_key *key, 
   return annb_fail(err, ANNB_EINPUT, NULL,
                    "%s: the gene '%.*s' occurs more than once, so genes cannot be matched: choose a column of var whose values differ "
                    "(--join-key), or --allow-duplicate-genes, which matches the first with the first, the second with the second …",
-                   text, fixed ? 1 : key->length > 200 ? 200 : (int)key->length, fixed ? "#" : (const char *)key->bytes);
+                   text,
+                   fixed               ? 1
+                   : key->length > 200 ? 200
+                                       : (int)key->length,
+                   fixed ? "#" : (const char *)key->bytes);
 }
 
 static annb_status note_origin(genes *g, uint32_t number, uint32_t list, uint64_t row, annb_error *err) {
@@ -163,10 +169,11 @@ static annb_status refuse(const genes *g, annb_error *err) {
   label(g, g->first_new ? g->n : g->base, other);
   const char *how = common == a->n && common == b->n ? "the same genes in another order" : "other genes";
   const char *inner = g->first_new ? "keep the genes of the store" : "keep the genes that all have";
-  return annb_fail(err, ANNB_EINPUT, NULL,
-                   "%s has %s than %s: %llu and %llu, of which %llu have the same name. Say how to join them: --join inner (%s) or --join outer "
-                   "(keep all genes), with --join-key COLUMN to match by a column of var instead of names",
-                   text, how, other, ULL(a->n), ULL(b->n), ULL(common), inner);
+  return annb_fail(
+      err, ANNB_EINPUT, NULL,
+      "%s has %s than %s: %llu and %llu, of which %llu have the same name. Say how to join them: --join inner (%s) or --join outer "
+      "(keep all genes), with --join-key COLUMN to match by a column of var instead of names",
+      text, how, other, ULL(a->n), ULL(b->n), ULL(common), inner);
 }
 
 /* ---- the list of the store ---- */
@@ -180,8 +187,7 @@ static annb_status collect(genes *g, annb_error *err) {
   g->store_gene = malloc(((size_t)g->table.n + 1) * sizeof *g->store_gene);
   if (!g->store_gene) return annb_fail_memory(err);
   bool keep = outer || g->first_new;
-  for (uint32_t i = 0; i < g->table.n; i++)
-    g->store_gene[i] = keep || g->table.entries[i].count == g->n - 1 ? g->n_store++ : ANNB_NONE;
+  for (uint32_t i = 0; i < g->table.n; i++) g->store_gene[i] = keep || g->table.entries[i].count == g->n - 1 ? g->n_store++ : ANNB_NONE;
   if (g->n_store == 0 && n_base) return annb_fail(err, ANNB_EINPUT, NULL, "no gene is in all of the files: --join outer keeps all genes");
   return ANNB_OK;
 }
@@ -223,8 +229,8 @@ static annb_status set_map(genes *g, uint32_t part, bool *same, annb_error *err)
     annb_join_note(g->join, "%s: %llu of its %llu genes are not among the store's and are left out of what readers get", text,
                    ULL(p->n_vars - n_kept), ULL(p->n_vars));
   if (!s && g->txn && part >= g->first_new && n_kept < g->n_store)
-    annb_join_note(g->join, "%s has no values for %llu of the store's %llu genes: they are zero in its cells", text, ULL(g->n_store - n_kept),
-                   ULL(g->n_store));
+    annb_join_note(g->join, "%s has no values for %llu of the store's %llu genes: they are zero in its cells", text,
+                   ULL(g->n_store - n_kept), ULL(g->n_store));
   return s;
 }
 
@@ -232,8 +238,15 @@ static annb_status set_map(genes *g, uint32_t part, bool *same, annb_error *err)
 
 static annb_status write_strings(const genes *g, annb_arrays_writer *w, const char *name, uint8_t flags, bool keys, annb_error *err) {
   annb_string_writer *strings;
-  annb_column_spec spec = {.name = name, .length = g->n_store, .axis = ANNB_AXIS_VAR, .kind = ANNB_COLUMN_STRING, .flags = flags,
-                           .values = ANNB_NONE, .bytes = ANNB_NONE, .mask = ANNB_NONE, .categories = ANNB_NONE};
+  annb_column_spec spec = {.name = name,
+                           .length = g->n_store,
+                           .axis = ANNB_AXIS_VAR,
+                           .kind = ANNB_COLUMN_STRING,
+                           .flags = flags,
+                           .values = ANNB_NONE,
+                           .bytes = ANNB_NONE,
+                           .mask = ANNB_NONE,
+                           .categories = ANNB_NONE};
   uint32_t column;
   annb_status s = annb_strings_begin(w, &strings, err);
   for (uint32_t i = 0; !s && i < g->table.n; i++) {

@@ -16,8 +16,7 @@
 void annb_join_label(const annb_join *join, uint32_t part, char text[256]) {
   if (part >= join->first_label && part - join->first_label < join->n_labels)
     snprintf(text, 256, "%.255s", join->labels[part - join->first_label]);
-  else
-    snprintf(text, 256, "part %u of the store", part);
+  else snprintf(text, 256, "part %u of the store", part);
 }
 
 void annb_join_note(const annb_join *join, const char *format, ...) {
@@ -36,7 +35,8 @@ static annb_status open_file(const annb_txn *txn, const annb_fmt_object *object,
   char *path = annb_txn_object_path(txn, object);
   if (!path) return annb_fail_memory(err);
   annb_status s = annb_arrays_open(path, out, err);
-  if (!s && ((*out)->map.size != object->size || memcmp((*out)->envelope.trailer.footer_hash, object->footer_hash, sizeof object->footer_hash)))
+  if (!s &&
+      ((*out)->map.size != object->size || memcmp((*out)->envelope.trailer.footer_hash, object->footer_hash, sizeof object->footer_hash)))
     s = annb_fail(err, ANNB_ECORRUPT, path, "is not the file that the manifest names");
   free(path);
   return s;
@@ -109,7 +109,8 @@ static annb_status join_matrix(const annb_join *join, annb_manifest *draft, uint
     dtype = n++ ? join_dtypes(dtype, of_part) : of_part;
   }
   if (n > 1 && m->axes == ANNB_OBS_RAW_VAR)
-    return annb_fail(err, ANNB_EUNSUPPORTED, NULL, "%.*s has a list of genes of its own in each file, which cannot be joined: leave it in the sidecars",
+    return annb_fail(err, ANNB_EUNSUPPORTED, NULL,
+                     "%.*s has a list of genes of its own in each file, which cannot be joined: leave it in the sidecars",
                      (int)m->name_length, name);
   if (dtype != m->dtype)
     annb_join_note(join, "%.*s has other value types in other parts: readers deliver %s by default", (int)m->name_length, name,

@@ -1,5 +1,5 @@
-/* Several parts as one store: a common list of genes, common columns of obs, common matrices. It works on the flat arrays of the parts, as the
- * last step before a commit (store/txn.h: annb_txn_set_build), on whatever the store is then. */
+/* Several parts as one store: a common list of genes, common columns of obs, common matrices. It works on the flat arrays of the parts, as
+ * the last step before a commit (store/txn.h: annb_txn_set_build), on whatever the store is then. */
 #ifndef ANNB_CONVERT_JOIN_JOIN_H
 #define ANNB_CONVERT_JOIN_JOIN_H
 
@@ -11,7 +11,7 @@
 
 typedef struct annb_join {
   annb_gene_join how;
-  const char *key;      /* column of var that genes are matched by, NULL: their names */
+  const char *key; /* column of var that genes are matched by, NULL: their names */
   bool allow_duplicates;
   annb_convert_note_fn note; /* may be NULL */
   void *user;
@@ -32,7 +32,7 @@ annb_status annb_join_build(void *user, annb_txn *txn, const annb_manifest *base
 typedef struct annb_join_files {
   annb_arrays **columns; /* one per part; NULL where a part has none */
   uint32_t n;
-  annb_arrays *genes;    /* the list of genes of the base where that is an object of its own, else NULL */
+  annb_arrays *genes; /* the list of genes of the base where that is an object of its own, else NULL */
 } annb_join_files;
 annb_status annb_join_open(const annb_txn *txn, const annb_manifest *m, annb_join_files *out, annb_error *err);
 void annb_join_close(annb_join_files *files);

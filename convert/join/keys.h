@@ -17,7 +17,7 @@ typedef struct annb_keys {
   const void *values;   /* fixed values, offsets of strings, or codes */
   const uint8_t *bytes; /* of strings */
   uint64_t n_bytes;
-  const uint8_t *mask; /* or NULL */
+  const uint8_t *mask;     /* or NULL */
   uint64_t *category_ends; /* categorical: fresh memory, offsets of the categories */
   uint64_t n_categories;
 } annb_keys;
@@ -31,7 +31,7 @@ typedef struct annb_key {
 uint32_t annb_keys_find(const annb_arrays *arrays, annb_axis axis, const char *name);
 /* Read and check the column in that row of the table. ANNB_ECORRUPT; ANNB_EUNSUPPORTED for categories that are no strings. */
 annb_status annb_keys_open(annb_arrays *arrays, uint32_t row, annb_keys *out, annb_error *err);
-void annb_keys_close(annb_keys *keys); /* a zeroed one is allowed */
+void annb_keys_close(annb_keys *keys);                    /* a zeroed one is allowed */
 annb_key annb_keys_at(const annb_keys *keys, uint64_t i); /* i < n */
 /* Same kind, same length, the same keys in the same order. */
 bool annb_keys_equal(const annb_keys *a, const annb_keys *b);

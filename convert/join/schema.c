@@ -19,8 +19,8 @@ typedef struct common {
   uint32_t first;           /* part that had it first */
   uint32_t *rows;           /* per part: row of the column table, or ANNB_NONE */
   annb_key_table categories;
-  annb_keys *keys; /* per part: its categories */
-  int32_t **maps;  /* per part: to the store's categories, NULL where they are the same */
+  annb_keys *keys;         /* per part: its categories */
+  int32_t **maps;          /* per part: to the store's categories, NULL where they are the same */
   uint32_t object, column; /* where the categories are */
 } common;
 
@@ -59,8 +59,8 @@ static void leave_out(const schema *x, common *c, uint32_t part, const char *why
   c->out = true;
   annb_join_label(x->join, c->first, first);
   annb_join_label(x->join, part, text);
-  annb_join_note(x->join, "obs column '%.200s' %s in %.250s and %.250s: it is in the parts only, not among the store's columns", c->name, why, first,
-                 text);
+  annb_join_note(x->join, "obs column '%.200s' %s in %.250s and %.250s: it is in the parts only, not among the store's columns", c->name,
+                 why, first, text);
 }
 
 static annb_status new_column(schema *x, annb_arrays *arrays, const annb_fmt_column *column, uint32_t part, common **out, annb_error *err) {
@@ -68,8 +68,13 @@ static annb_status new_column(schema *x, annb_arrays *arrays, const annb_fmt_col
   if (!all) return annb_fail_memory(err);
   x->all = all;
   common *c = *out = &all[x->n];
-  *c = (common){.name = annb_join_column_name(arrays, column), .kind = (annb_column_kind)column->kind, .first = part, .object = ANNB_NONE,
-                .index = column->flags & ANNB_COLUMN_INDEX, .ordered = column->flags & ANNB_COLUMN_ORDERED, .column = ANNB_NONE};
+  *c = (common){.name = annb_join_column_name(arrays, column),
+                .kind = (annb_column_kind)column->kind,
+                .first = part,
+                .object = ANNB_NONE,
+                .index = column->flags & ANNB_COLUMN_INDEX,
+                .ordered = column->flags & ANNB_COLUMN_ORDERED,
+                .column = ANNB_NONE};
   c->rows = malloc((size_t)x->files->n * sizeof *c->rows);
   x->n++;
   if (!c->name || !c->rows) return annb_fail_memory(err);
@@ -133,7 +138,8 @@ static annb_status open_categories(schema *x, common *c, uint32_t part, annb_err
   if (s) return s;
   const annb_keys *first = &c->keys[c->first];
   if (keys->mask) leave_out(x, c, part, "has a missing category");
-  else if (keys->column.kind != first->column.kind || keys->dtype != first->dtype) leave_out(x, c, part, "has categories of different types");
+  else if (keys->column.kind != first->column.kind || keys->dtype != first->dtype)
+    leave_out(x, c, part, "has categories of different types");
   return ANNB_OK;
 }
 
@@ -193,8 +199,14 @@ static void find_list(const schema *x, common *c) {
 
 static annb_status write_list(const common *c, annb_arrays_writer *w, uint32_t *column, annb_error *err) {
   const annb_keys *first = &c->keys[c->first];
-  annb_column_spec spec = {.name = c->name, .length = c->categories.n, .axis = ANNB_AXIS_NONE, .kind = (annb_column_kind)first->column.kind,
-                           .values = ANNB_NONE, .bytes = ANNB_NONE, .mask = ANNB_NONE, .categories = ANNB_NONE};
+  annb_column_spec spec = {.name = c->name,
+                           .length = c->categories.n,
+                           .axis = ANNB_AXIS_NONE,
+                           .kind = (annb_column_kind)first->column.kind,
+                           .values = ANNB_NONE,
+                           .bytes = ANNB_NONE,
+                           .mask = ANNB_NONE,
+                           .categories = ANNB_NONE};
   annb_string_writer *strings;
   annb_status s;
   bool text = spec.kind == ANNB_COLUMN_STRING;

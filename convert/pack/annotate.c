@@ -14,6 +14,7 @@
 
 #define ULL(x) ((unsigned long long)(x))
 #define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define LEAST_MEMORY (UINT64_C(32) << 20)
 
 typedef struct annotate {
   const char *store, *from;
@@ -22,7 +23,7 @@ typedef struct annotate {
   annb_manifest base; /* as it was when the work began */
   uint32_t part;
   annb_source source;
-  char **names;       /* of the part's matrices */
+  char **names; /* of the part's matrices */
   annb_packed *packed;
   annb_source_matrix *matrices; /* of the new file, as far as it has them */
   size_t n_names, n_packed;
@@ -40,9 +41,11 @@ static annb_status report(const annotate *a, const char *stage, annb_error *err)
 static annb_status choose_part(annotate *a, annb_error *err) {
   const annb_manifest *m = &a->base;
   if (!a->options.one_part && m->n_parts > 1)
-    return annb_fail(err, ANNB_EINVAL, a->store, "has %u parts: say which one the new file is of, --part K (0 to %u)", m->n_parts, m->n_parts - 1);
+    return annb_fail(err, ANNB_EINVAL, a->store, "has %u parts: say which one the new file is of, --part K (0 to %u)", m->n_parts,
+                     m->n_parts - 1);
   a->part = a->options.one_part ? a->options.part : 0;
-  if (a->part >= m->n_parts) return annb_fail(err, ANNB_ENOTFOUND, a->store, "has %u parts (numbered from 0), there is no part %u", m->n_parts, a->part);
+  if (a->part >= m->n_parts)
+    return annb_fail(err, ANNB_ENOTFOUND, a->store, "has %u parts (numbered from 0), there is no part %u", m->n_parts, a->part);
   const annb_fmt_part *p = &m->parts[a->part];
   if (p->columns == ANNB_NONE || p->sidecar == ANNB_NONE || p->restore == ANNB_NONE)
     return annb_fail(err, ANNB_EUNSUPPORTED, a->store, "part %u was not packed from an .h5ad file: it has no metadata to replace", a->part);
@@ -52,7 +55,8 @@ static annb_status choose_part(annotate *a, annb_error *err) {
 static annb_status check_shape(const annotate *a, annb_error *err) {
   const annb_fmt_part *p = &a->base.parts[a->part];
   if (a->source.obs.length == p->n_rows && a->source.var.length == p->n_vars) return ANNB_OK;
-  return annb_fail(err, ANNB_EINPUT, a->from, "has %llu cells and %llu genes, part %u of the store has %llu and %llu: it is not of the same cells",
+  return annb_fail(err, ANNB_EINPUT, a->from,
+                   "has %llu cells and %llu genes, part %u of the store has %llu and %llu: it is not of the same cells",
                    ULL(a->source.obs.length), ULL(a->source.var.length), a->part, ULL(p->n_rows), ULL(p->n_vars));
 }
 
@@ -73,10 +77,12 @@ static annb_status tell_difference(const annotate *a, const annb_keys *mine, con
     annb_key x = annb_keys_at(mine, i), y = annb_keys_at(theirs, i);
     bool strings = mine->column.kind != ANNB_COLUMN_FIXED && theirs->column.kind != ANNB_COLUMN_FIXED;
     if (!x.bytes == !y.bytes && x.length == y.length && (!x.length || !memcmp(x.bytes, y.bytes, (size_t)x.length))) continue;
-    if (!strings || !x.bytes || !y.bytes) return annb_fail_row(err, ANNB_EINPUT, a->from, (int64_t)i, "has another name for %s %llu than the store", what, ULL(i));
+    if (!strings || !x.bytes || !y.bytes)
+      return annb_fail_row(err, ANNB_EINPUT, a->from, (int64_t)i, "has another name for %s %llu than the store", what, ULL(i));
     return annb_fail_row(err, ANNB_EINPUT, a->from, (int64_t)i,
                          "%s %llu is '%.*s', in the store '%.*s': the new file must have the same names in the same order", what, ULL(i),
-                         x.length > 200 ? 200 : (int)x.length, (const char *)x.bytes, y.length > 200 ? 200 : (int)y.length, (const char *)y.bytes);
+                         x.length > 200 ? 200 : (int)x.length, (const char *)x.bytes, y.length > 200 ? 200 : (int)y.length,
+                         (const char *)y.bytes);
   }
   return annb_fail(err, ANNB_EINPUT, a->from, "has names of %ss of another type than the store", what);
 }
@@ -113,8 +119,8 @@ static annb_status look_at_matrix(annotate *a, const annb_fmt_part_matrix *pm, a
   a->n_packed++;
   annb_source_matrix_close_values(m);
   if (m->n_rows != a->source.obs.length || m->n_cols != pm->n_cols)
-    return annb_h5_fail(err, ANNB_EINPUT, a->from, m->path, "has %llu rows and %llu columns, in the store %s has %llu and %llu", ULL(m->n_rows),
-                        ULL(m->n_cols), name, ULL(a->source.obs.length), ULL(pm->n_cols));
+    return annb_h5_fail(err, ANNB_EINPUT, a->from, m->path, "has %llu rows and %llu columns, in the store %s has %llu and %llu",
+                        ULL(m->n_rows), ULL(m->n_cols), name, ULL(a->source.obs.length), ULL(pm->n_cols));
   if (m->path[0] != '/' || strcmp(m->path + 1, name))
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, a->from, name, "is a link to %.500s: write the file anew with anndata", m->path);
   a->packed[a->n_packed - 1] = (annb_packed){.path = m->path, .nnz = m->nnz};
@@ -174,9 +180,11 @@ static annb_status write_files(annotate *a, annb_error *err) {
 
 /* The part holds the same segments still: another generation may have come since. */
 static bool same_part(const annb_manifest *a, const annb_manifest *b, uint32_t part) {
-  if (part >= b->n_parts || a->parts[part].n_rows != b->parts[part].n_rows || a->parts[part].n_matrices != b->parts[part].n_matrices) return false;
+  if (part >= b->n_parts || a->parts[part].n_rows != b->parts[part].n_rows || a->parts[part].n_matrices != b->parts[part].n_matrices)
+    return false;
   for (uint32_t i = 0; i < a->parts[part].n_matrices; i++) {
-    const annb_fmt_part_matrix *x = &a->part_matrices[a->parts[part].first_matrix + i], *y = &b->part_matrices[b->parts[part].first_matrix + i];
+    const annb_fmt_part_matrix *x = &a->part_matrices[a->parts[part].first_matrix + i],
+                               *y = &b->part_matrices[b->parts[part].first_matrix + i];
     if (x->n_segments != y->n_segments) return false;
     for (uint32_t k = 0; k < x->n_segments; k++) {
       const annb_fmt_segment_ref *s = &a->segments[x->first_segment + k], *t = &b->segments[y->first_segment + k];
@@ -222,7 +230,8 @@ static annb_status run(annotate *a, uint64_t *generation, annb_error *err) {
   return s ? s : publish(a, generation, err);
 }
 
-annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err) {
+annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation,
+                          annb_error *err) {
   if (!store || !*store || !from || !*from)
     return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs the path of a store and of the file with the new metadata");
   annotate a = {.store = store, .from = from, .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}}};
@@ -230,6 +239,7 @@ annb_status annb_annotate(const char *store, const char *from, const annb_annota
   annb_manifest_init(&a.base);
   if (options) a.options = *options;
   if (!a.options.memory) a.options.memory = DEFAULT_MEMORY;
+  if (a.options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs at least 32 MiB of memory");
   a.join = (annb_join){.note = a.options.note, .user = a.options.user};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = run(&a, generation ? generation : &ignored, err);

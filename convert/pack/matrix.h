@@ -15,11 +15,12 @@ typedef struct annb_pack_matrix {
   bool keep_indices;        /* after packing: the store cannot give the order of the source's `indices` */
 } annb_pack_matrix;
 
-/* Find the matrix `name` in the source and check everything but its elements: errors of annb_source_matrix_open. Writes nothing. Its datasets
- * are open and may be closed until it is written. */
+/* Find the matrix `name` in the source and check everything but its elements: errors of annb_source_matrix_open. Writes nothing. Its
+ * datasets are open and may be closed until it is written. */
 annb_status annb_pack_matrix_open(annb_pack_matrix *m, const annb_source *source, const char *name, annb_error *err);
 
-/* Write its rows, opened anew. `columns` is the object of the part's columns, which segments name; options->memory and n_threads are set. */
+/* Write its rows, opened anew. `columns` is the object of the part's columns, which segments name; options->memory and n_threads are
+ * set. */
 annb_status annb_pack_matrix_write(annb_pack_matrix *m, const annb_source *source, annb_txn *txn, uint32_t columns,
                                    const annb_pack_options *options, annb_error *err);
 

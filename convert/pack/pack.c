@@ -17,8 +17,9 @@ typedef struct pack {
   const char *output;
   bool append;
   annb_pack_options options;
-  struct stat *seen;  /* per input: when its columns were read */
-  uint32_t *columns;  /* per input: object, or ANNB_NONE */
+  struct stat *seen; /* per input: when its columns were read */
+  uint32_t *columns; /* per input: object, or ANNB_NONE */
+  annb_manifest shapes; /* several inputs: its matrix table says how wide a matrix is in all of them */
   annb_join join;
   annb_txn *txn;
   annb_pack_result result;
@@ -68,13 +69,68 @@ static annb_status check_input(const pack *p, annb_error *err) {
 
 /* ---- several files: what is refused is refused before anything large is written ---- */
 
+static annb_fmt_matrix *find_matrix(const annb_manifest *m, const char *name) {
+  for (uint32_t i = 0; i < m->n_matrices; i++)
+    if (m->matrices[i].name_length == strlen(name) && !memcmp(m->names + m->matrices[i].name_offset, name, strlen(name)))
+      return &m->matrices[i];
+  return NULL;
+}
+
+/* A matrix must be as wide as in the files before. Lists of genes of raw are not compared, so it cannot be one matrix. */
+static annb_status check_matrix(pack *p, const annb_pack_matrix *m, annb_error *err) {
+  const annb_fmt_matrix *there = find_matrix(&p->shapes, m->name);
+  annb_fmt_matrix row = {.n_cols = m->from.n_cols, .axes = (uint8_t)m->axes, .dtype = (uint8_t)m->from.dtype};
+  uint32_t ignored;
+  if (m->axes == ANNB_OBS_RAW_VAR)
+    return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s of several files cannot be one matrix: each has its own list of genes", m->name);
+  if (!there) return annb_manifest_add_matrix(&p->shapes, m->name, row, &ignored, err);
+  if (there->axes == m->axes && (m->axes == ANNB_OBS_VAR || there->n_cols == m->from.n_cols)) return ANNB_OK;
+  return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s has %llu columns, and %llu in the other cells: it cannot be one matrix", m->name,
+                   (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
+}
+
+static bool is_named(const pack *p, const char *name) {
+  bool found = false;
+  for (size_t i = 0; i < p->options.n_matrices; i++) found = found || !strcmp(p->options.matrices[i], name);
+  return found;
+}
+
+/* Matrices that do not fit those of other files stay in the sidecar when nobody named them. */
+static annb_status fit_matrices(pack *p, annb_pack_part *part, annb_error *err) {
+  size_t kept = 0;
+  annb_status s = ANNB_OK;
+  for (size_t i = 0; i < part->n_matrices; i++) {
+    annb_error why;
+    annb_pack_matrix *m = &part->matrices[i];
+    annb_status fits = s ? ANNB_OK : check_matrix(p, m, &why);
+    if (fits == ANNB_EUNSUPPORTED && !is_named(p, m->name)) {
+      annb_pack_matrix_close(m);
+      if (!part->n_left++) part->left = why;
+      continue;
+    }
+    if (fits && err) *err = why;
+    if (fits) s = fits;
+    part->matrices[kept++] = *m;
+  }
+  part->n_matrices = kept;
+  return s;
+}
+
 static annb_status read_columns(pack *p, size_t i, annb_manifest *draft, annb_error *err) {
   annb_pack_part part;
   uint32_t row;
   annb_status s = annb_pack_part_open(&part, p->inputs[i], &p->options, err);
+  if (!s) s = fit_matrices(p, &part, err);
   if (!s) s = annb_pack_part_write_columns(&part, p->txn, err);
-  annb_fmt_part look = {.n_rows = part.spec.n_rows, .n_vars = part.spec.n_vars, .columns = part.spec.columns, .sidecar = ANNB_NONE,
-                        .restore = ANNB_NONE, .gene_map = ANNB_NONE, .code_map = ANNB_NONE, .row_order = ANNB_NONE, .row_filter = ANNB_NONE};
+  annb_fmt_part look = {.n_rows = part.spec.n_rows,
+                        .n_vars = part.spec.n_vars,
+                        .columns = part.spec.columns,
+                        .sidecar = ANNB_NONE,
+                        .restore = ANNB_NONE,
+                        .gene_map = ANNB_NONE,
+                        .code_map = ANNB_NONE,
+                        .row_order = ANNB_NONE,
+                        .row_filter = ANNB_NONE};
   if (!s) s = annb_txn_add_to(p->txn, part.spec.columns, draft, &look.columns, err);
   if (!s) s = annb_manifest_add_part(draft, &look, &row, err);
   p->columns[i] = part.spec.columns;
@@ -102,6 +158,7 @@ static annb_status look_at_all(pack *p, annb_error *err) {
   annb_status s = p->append ? annb_txn_base(p->txn, &base, err) : ANNB_OK;
   draft.store = base.store;
   if (!s) s = annb_manifest_append(&draft, &base, err);
+  if (!s) s = annb_manifest_append(&p->shapes, &base, err);
   for (size_t i = 0; !s && i < p->n_inputs; i++) s = read_columns(p, i, &draft, err);
   if (!s) s = look_at_genes(p, base.n_parts, &draft, err);
   annb_manifest_free(&base);
@@ -115,15 +172,10 @@ static annb_status look_at_all(pack *p, annb_error *err) {
 static annb_status add_matrix(pack *p, const annb_pack_matrix *m, uint32_t *row, annb_error *err) {
   const annb_manifest *own = annb_txn_manifest(p->txn);
   const annb_matrix_spec spec = {m->name, m->from.n_cols, m->axes, m->from.dtype, ANNB_ABSENT_NEVER};
-  for (uint32_t i = 0; i < own->n_matrices; i++) {
-    const annb_fmt_matrix *there = &own->matrices[i];
-    if (there->name_length != strlen(m->name) || memcmp(own->names + there->name_offset, m->name, there->name_length)) continue;
-    *row = i;
-    if (there->axes == m->axes && (m->axes == ANNB_OBS_VAR || there->n_cols == m->from.n_cols)) return ANNB_OK;
-    return annb_fail(err, ANNB_EINPUT, m->from.file, "%s has %llu columns here and %llu in the files before: it cannot be one matrix", m->name,
-                     (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
-  }
-  return annb_txn_add_matrix(p->txn, &spec, row, err);
+  const annb_fmt_matrix *there = find_matrix(own, m->name);
+  if (!there) return annb_txn_add_matrix(p->txn, &spec, row, err);
+  *row = (uint32_t)(there - own->matrices);
+  return ANNB_OK;
 }
 
 static annb_status add_part(pack *p, annb_pack_part *part, annb_error *err) {
@@ -147,6 +199,7 @@ static annb_status pack_part(pack *p, size_t i, annb_error *err) {
     part.spec.columns = p->columns[i];
     part.before = p->seen[i];
     if (!s) s = annb_pack_part_unchanged(&part, err);
+    if (!s) s = fit_matrices(p, &part, err);
   }
   if (!s) s = annb_pack_part_write(&part, p->txn, err);
   if (!s) s = add_part(p, &part, err);
@@ -172,7 +225,8 @@ static annb_status build(void *user, annb_txn *txn, const annb_manifest *base, a
   s = annb_join_duplicates(&files, p->options.memory / 2, &n, example, err);
   annb_join_close(&files);
   if (!s && n)
-    annb_join_note(&p->join, "%llu names of cells occur more than once ('%s' is one): they are kept as they are", (unsigned long long)n, example);
+    annb_join_note(&p->join, "%llu names of cells occur more than once ('%s' is one): they are kept as they are", (unsigned long long)n,
+                   example);
   p->result.n_vars = draft->store.n_vars;
   p->result.n_parts = draft->n_parts;
   return s;
@@ -190,8 +244,9 @@ static annb_status run(pack *p, annb_error *err) {
   annb_status s = ANNB_OK;
   bool several = p->append || p->n_inputs > 1;
   annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
-  p->join = (annb_join){p->options.join, p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
-                        (uint32_t)p->n_inputs};
+  p->join = (annb_join){
+      p->options.join,      p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
+      (uint32_t)p->n_inputs};
   p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
   p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
   if (!p->columns || !p->seen) return annb_fail_memory(err);
@@ -207,8 +262,7 @@ static annb_status run(pack *p, annb_error *err) {
 
 static annb_status pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
                               annb_pack_result *result, annb_error *err) {
-  if (!inputs || !n || !output || !*output)
-    return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
+  if (!inputs || !n || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
   if (n > ANNB_MAX_TABLE) return annb_fail(err, ANNB_EINVAL, NULL, "a store has room for %llu files", (unsigned long long)ANNB_MAX_TABLE);
   pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .result = {.n_parts = 1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
@@ -216,6 +270,7 @@ static annb_status pack_files(const char *const *inputs, size_t n, const char *o
   if (!s) s = run(&p, err);
   annb_txn_abort(p.txn);
   annb_h5_quiet_end(quiet);
+  annb_manifest_free(&p.shapes);
   free(p.columns);
   free(p.seen);
   if (result) *result = p.result;

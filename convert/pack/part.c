@@ -33,8 +33,8 @@ static annb_status not_there(const annb_pack_part *p, const char *name, const an
       break;
     }
   }
-  return annb_fail(err, ANNB_ENOTFOUND, p->input, "has no matrix '%.200s' of numbers with a row for each cell; what can be packed: %s", name,
-                   there->n ? list : "nothing");
+  return annb_fail(err, ANNB_ENOTFOUND, p->input, "has no matrix '%.200s' of numbers with a row for each cell; what can be packed: %s",
+                   name, there->n ? list : "nothing");
 }
 
 /* Every name asked for is there. */

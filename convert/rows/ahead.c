@@ -20,7 +20,7 @@ struct annb_ahead {
   pthread_cond_t changed;
   /* under the lock */
   bool ready, taken, stop; /* ready: the slot below is the caller's; taken: and was given to it */
-  bool told;        /* there is progress to report */
+  bool told;               /* there is progress to report */
   const char *stage;
   uint64_t done, total;
 
@@ -111,7 +111,9 @@ annb_status annb_ahead_open(const annb_source_matrix *m, const annb_rows_options
   return s;
 }
 
-static annb_status canceled(const annb_ahead *a, annb_error *err) { return annb_fail(err, ANNB_ECANCELED, a->rows->m->file, "packing was cancelled"); }
+static annb_status canceled(const annb_ahead *a, annb_error *err) {
+  return annb_fail(err, ANNB_ECANCELED, a->rows->m->file, "packing was cancelled");
+}
 
 /* With the lock held: pass on what the reader reported, without it. */
 static bool pass_on(annb_ahead *a) {

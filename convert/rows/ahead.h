@@ -9,8 +9,8 @@ typedef struct annb_ahead annb_ahead;
 /* Called on the reading thread with each chunk in turn, before the caller gets it; it must not call HDF5. */
 typedef annb_status (*annb_ahead_fn)(void *user, const annb_rows_chunk *chunk, annb_error *err);
 
-/* As annb_rows_open. From here to close the caller must leave HDF5 alone: the thread uses it. The progress callback of the options is called
- * by annb_ahead_next, on the caller's thread. `look` may be NULL. */
+/* As annb_rows_open. From here to close the caller must leave HDF5 alone: the thread uses it. The progress callback of the options is
+ * called by annb_ahead_next, on the caller's thread. `look` may be NULL. */
 annb_status annb_ahead_open(const annb_source_matrix *m, const annb_rows_options *options, annb_ahead_fn look, void *user, annb_ahead **out,
                             annb_error *err);
 /* As annb_rows_next. After a failure, or the last chunk, only close is allowed. */

@@ -45,7 +45,8 @@ annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
   uint64_t expected;
   annb_status s = annb_rows_expected(r->m, &expected, err);
   if (s) return s;
-  return annb_transpose_open((uint32_t)r->value_size, r->m->n_rows, expected, r->options.memory / 2, r->options.spool_dir, &r->transpose, err);
+  return annb_transpose_open((uint32_t)r->value_size, r->m->n_rows, expected, r->options.memory / 2, r->options.spool_dir, &r->transpose,
+                             err);
 }
 
 /* ---- pointers ---- */

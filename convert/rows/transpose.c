@@ -97,7 +97,8 @@ static void close_level(annb_transpose *t, level *l) {
 
 /* So wide that a bucket is likely to be a leaf, and as many as have blocks. */
 static unsigned choose_shift(const annb_transpose *t, uint64_t expected) {
-  uint64_t most = t->memory / 4 / LEAST_BLOCK, leaf = t->memory / 8 / (RUN_HEAD + t->value_size), n = expected / leaf + expected / leaf / 2 + 1;
+  uint64_t most = t->memory / 4 / LEAST_BLOCK, leaf = t->memory / 8 / (RUN_HEAD + t->value_size),
+           n = expected / leaf + expected / leaf / 2 + 1;
   unsigned shift = 0;
   if (n > most) n = most;
   while (((t->n_keys - 1) >> shift) + 1 > n) shift++;
@@ -165,8 +166,8 @@ static uint8_t *put_keys(uint8_t *to, const uint32_t *keys, uint32_t n, uint32_t
 }
 
 /* Elements of one bucket that share their key (by_key) or payload. */
-static annb_status put(annb_transpose *t, const level *l, bucket *b, bool by_key, uint64_t n, const uint32_t *keys, const uint32_t *payloads,
-                       const uint8_t *values, annb_error *err) {
+static annb_status put(annb_transpose *t, const level *l, bucket *b, bool by_key, uint64_t n, const uint32_t *keys,
+                       const uint32_t *payloads, const uint8_t *values, annb_error *err) {
   const size_t each = (by_key ? sizeof *payloads : key_size(l->shift)) + t->value_size;
   for (uint64_t i = 0; i < n;) {
     size_t left = l->block_bytes - b->used;
@@ -189,12 +190,13 @@ static annb_status put(annb_transpose *t, const level *l, bucket *b, bool by_key
   return ANNB_OK;
 }
 
-static annb_status distribute(annb_transpose *t, level *l, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const uint8_t *values,
-                              annb_error *err) {
+static annb_status distribute(annb_transpose *t, level *l, uint64_t n, const uint32_t *keys, const uint32_t *payloads,
+                              const uint8_t *values, annb_error *err) {
   for (uint64_t i = 0, end; i < n; i = end) {
     const uint32_t key = keys[i], payload = payloads[i];
     const uint64_t at = (key - l->first) >> l->shift;
-    if (key >= t->n_keys) return annb_fail(err, ANNB_EINVAL, NULL, "key %lu was pushed, there are %llu", (unsigned long)key, (unsigned long long)t->n_keys);
+    if (key >= t->n_keys)
+      return annb_fail(err, ANNB_EINVAL, NULL, "key %lu was pushed, there are %llu", (unsigned long)key, (unsigned long long)t->n_keys);
     end = i + 1;
     bool by_key = end < n && keys[end] == key && payloads[end] != payload;
     if (by_key)
@@ -385,7 +387,8 @@ static annb_status split(annb_transpose *t, const waiting *w, annb_error *err) {
   const bucket *b = &w->bucket;
   uint64_t most = 0;
   for (size_t i = 0; i < b->n_extents; i++) most = b->extents[i].bytes > most ? b->extents[i].bytes : most;
-  uint32_t *keys = malloc(most / 3 * sizeof *keys + 1), *payloads = malloc(most / 3 * sizeof *payloads + 1); /* an element takes 3 at least */
+  uint32_t *keys = malloc(most / 3 * sizeof *keys + 1),
+           *payloads = malloc(most / 3 * sizeof *payloads + 1); /* an element takes 3 at least */
   annb_status s = open_level(t, &l, b->first, UINT64_C(1) << w->shift, w->shift > SPLIT_BITS ? w->shift - SPLIT_BITS : 0, err);
   if (!s && (!keys || !payloads || !leaf_room(t, most, 0, 0))) s = annb_fail_memory(err);
   for (size_t i = 0; i < b->n_extents && !s; i++) {
@@ -403,7 +406,8 @@ static annb_status split(annb_transpose *t, const waiting *w, annb_error *err) {
 static annb_status next_leaf(annb_transpose *t, annb_error *err) {
   for (;;) {
     waiting w = t->waiting[--t->n_waiting];
-    const uint64_t keys = UINT64_C(1) << w.shift, need = w.bucket.bytes + w.bucket.n * (sizeof(uint32_t) + t->value_size) + keys * sizeof(uint64_t);
+    const uint64_t keys = UINT64_C(1) << w.shift,
+                   need = w.bucket.bytes + w.bucket.n * (sizeof(uint32_t) + t->value_size) + keys * sizeof(uint64_t);
     bool leaf = w.bucket.n == 0 || w.shift == 0 || need <= t->memory / 2;
     annb_status s = ANNB_OK;
     if (!leaf) s = split(t, &w, err);

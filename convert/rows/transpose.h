@@ -8,18 +8,20 @@
 
 typedef struct annb_transpose annb_transpose;
 
-/* `value_size` bytes (1 to 8) per value; keys are below `n_keys`, at most 2^32; about `expected` elements will come, which decides how many buckets
- * there are, not what can be pushed. `memory` caps all buffers; the file goes to the directory `spool_dir`. */
+/* `value_size` bytes (1 to 8) per value; keys are below `n_keys`, at most 2^32; about `expected` elements will come, which decides how many
+ * buckets there are, not what can be pushed. `memory` caps all buffers; the file goes to the directory `spool_dir`. */
 annb_status annb_transpose_open(uint32_t value_size, uint64_t n_keys, uint64_t expected, uint64_t memory, const char *spool_dir,
                                 annb_transpose **out, annb_error *err);
 
 /* Push n elements: keys (the axis to group by) and payloads (the other axis' number), values. Cheapest where neighbours share a payload and
  * their keys ascend, or share a key. */
-annb_status annb_transpose_push(annb_transpose *t, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const void *values, annb_error *err);
+annb_status annb_transpose_push(annb_transpose *t, uint64_t n, const uint32_t *keys, const uint32_t *payloads, const void *values,
+                                annb_error *err);
 
 /* After the last push: for key = 0, 1, 2 … in turn, all its elements. *n is their number; payloads and values are valid until
  * the next call. ANNB_ENOMEM when one group does not fit twice the memory cap. */
-annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values, annb_error *err);
+annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values,
+                                annb_error *err);
 
 void annb_transpose_close(annb_transpose *t); /* NULL is allowed; removes the file */
 

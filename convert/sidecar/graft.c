@@ -46,8 +46,9 @@ static annb_status check_shell(const files *f, const char *name, annb_error *err
   annb_h5_close(&object);
   H5Eclear2(H5E_DEFAULT);
   if (!shared) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EUNSUPPORTED, f->graft->old_restore, name,
-                      "shares an array with another object in the file that was packed: its metadata cannot be replaced, pack the new file instead");
+  return annb_h5_fail(
+      err, ANNB_EUNSUPPORTED, f->graft->old_restore, name,
+      "shares an array with another object in the file that was packed: its metadata cannot be replaced, pack the new file instead");
 }
 
 /* Take the place of what the new files have there. */
@@ -60,8 +61,9 @@ static annb_status copy_object(const files *f, const char *name, annb_error *err
 
 static annb_status check_references(const files *f, annb_error *err) {
   if (!has_link(f->restore, REFERENCES) && !has_link(f->old, REFERENCES)) return ANNB_OK;
-  return annb_h5_fail(err, ANNB_EUNSUPPORTED, f->graft->old_restore, NULL,
-                      "the file that was packed, or the new one, has object references between metadata and matrices: pack the new file instead");
+  return annb_h5_fail(
+      err, ANNB_EUNSUPPORTED, f->graft->old_restore, NULL,
+      "the file that was packed, or the new one, has object references between metadata and matrices: pack the new file instead");
 }
 
 static annb_status copy_all(const files *f, annb_error *err) {

@@ -3,6 +3,8 @@
 #include "pieces.h"
 #include "tree.h"
 
+#include "../source/chunks.h"
+
 #include "../../store/cursor.h"
 #include "../../store/error.h"
 #include "../../store/io.h"
@@ -214,8 +216,8 @@ annb_status annb_tree_values(annb_tree *tree, hid_t from, hid_t to, const char *
   c.zero_fill = has_addresses(type);
   uint64_t most = PIECE_BYTES / (c.size ? c.size : 1);
   if (c.vlen && most > PIECE_STRINGS) most = PIECE_STRINGS;
-  annb_status s = ANNB_OK;
-  if (!c.size || !annb_pieces_begin(&pieces, space, from, most))
+  annb_status s = annb_chunks_check(from, tree->in_name, path, err);
+  if (!s && (!c.size || !annb_pieces_begin(&pieces, space, from, most)))
     s = annb_h5_fail(err, ANNB_EINPUT, tree->in_name, path, "its type and shape cannot be read");
   while (!s && !annb_tree_unwritten(from) && annb_pieces_next(&pieces)) s = copy_piece(&c, &pieces, err);
   annb_h5_close(&c.memory);

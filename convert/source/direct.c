@@ -189,7 +189,8 @@ static void run_task(void *user, uint32_t number, size_t item) {
   const bool whole = fills(d, t);
   uint8_t *to = whole ? d->box.out + (t->row - d->box.first) * d->width * d->size : t->kept ? d->kept : w->chunk;
   if (!to) to = w->chunk = malloc(d->chunk_bytes);
-  t->result = to ? annb_unfilter_chunk(&w->unfilter, &d->filters, t->skipped, d->raw + t->at, t->n, to, d->chunk_bytes) : ANNB_UNFILTER_MEMORY;
+  t->result =
+      to ? annb_unfilter_chunk(&w->unfilter, &d->filters, t->skipped, d->raw + t->at, t->n, to, d->chunk_bytes) : ANNB_UNFILTER_MEMORY;
   if (!t->result && !whole) copy_part(d, t->row, t->col, to);
 }
 

@@ -9,7 +9,8 @@
 bool annb_source_has_x(hid_t file);
 
 /* The names of what can be packed by its looks, in this order: X (whatever it is), the numeric arrays of two dimensions and CSR or CSC
- * groups among layers/…, raw/X, and those among obsm/…, keys in name order. "raw/X" stands for the root's "raw.X" of older files too. */
+ * groups among layers/…, raw/X, and those among obsm/…, keys in name order. "raw/X" stands for the root's "raw.X" of older
+ * files too. */
 annb_status annb_source_matrices(const annb_source *source, annb_names *out, annb_error *err);
 
 /* Where the matrix `name` is, in fresh memory: "/raw.X" or "/" and the name. NULL when there is no memory. */

@@ -1,7 +1,7 @@
 /* Reading what HDF5 2.0 writes when it is asked for its newest format.
  *
- * Its data layout message has version 5, which HDF5 1.x refuses. It has the bytes of version 4; only the sizes of filtered chunks are wider in
- * the indexes of several chunks (HDF5 File Format Specification 4.0, IV.A.2.i). So a layout without such an index reads right when the
+ * Its data layout message has version 5, which HDF5 1.x refuses. It has the bytes of version 4; only the sizes of filtered chunks are wider
+ * in the indexes of several chunks (HDF5 File Format Specification 4.0, IV.A.2.i). So a layout without such an index reads right when the
  * message is told to be of version 4. A file driver says so, in object headers whose checksum is right; all other bytes are the file's.
  * What it leaves alone HDF5 refuses as before: filtered datasets of several chunks, headers of more than 1 MiB. */
 #ifndef ANNB_CONVERT_NEWER_H
@@ -15,8 +15,8 @@
 /* Let files that are opened with `access` be read so. Nothing to do where HDF5 is of version 2. Negative on failure. */
 herr_t annb_newer_set(hid_t access);
 
-/* The first part of a version 2 object header, all of it, checksum included: change a layout message of version 5 to 4 where that reads the same,
- * and the checksum. False: nothing was changed. */
+/* The first part of a version 2 object header, all of it, checksum included: change a layout message of version 5 to 4 where that reads the
+ * same, and the checksum. False: nothing was changed. */
 bool annb_newer_change(uint8_t *header, size_t n);
 
 /* How many bytes it takes, from its first 64 (`n` when there are fewer); 0 when there is none. */

@@ -6,8 +6,8 @@
 static const struct {
   int filter;
   const char *name;
-} in_wheel[] = {{307, "bzip2"},   {32001, "blosc"}, {32004, "lz4"},   {32008, "bitshuffle"}, {32013, "zfp"},  {32015, "zstd"},
-                {32017, "sz"},    {32018, "fcidecomp"}, {32024, "sz3"}, {32026, "blosc2"},     {32028, "sperr"}};
+} in_wheel[] = {{307, "bzip2"}, {32001, "blosc"},     {32004, "lz4"}, {32008, "bitshuffle"}, {32013, "zfp"},  {32015, "zstd"},
+                {32017, "sz"},  {32018, "fcidecomp"}, {32024, "sz3"}, {32026, "blosc2"},     {32028, "sperr"}};
 
 annb_status annb_plugins_fail(const char *file, const char *object, int filter, const char *name_in_file, annb_error *err) {
   for (size_t i = 0; i < sizeof in_wheel / sizeof *in_wheel; i++)
@@ -16,10 +16,14 @@ annb_status annb_plugins_fail(const char *file, const char *object, int filter, 
                           "needs the HDF5 filter %s (number %d), which is not here. Install it with `pip install hdf5plugin`: the command "
                           "annblock finds it in the package of the first python3; else name its plugins folder in HDF5_PLUGIN_PATH",
                           in_wheel[i].name, filter);
-  return annb_h5_fail(err, ANNB_EUNSUPPORTED, file, object,
-                      "needs the HDF5 filter %s (number %d), which is not here: name the folder of its plugin in HDF5_PLUGIN_PATH, or write the "
-                      "file again with gzip",
-                      filter == H5Z_FILTER_SZIP ? "szip" : name_in_file && *name_in_file ? name_in_file : "without a name", filter);
+  return annb_h5_fail(
+      err, ANNB_EUNSUPPORTED, file, object,
+      "needs the HDF5 filter %s (number %d), which is not here: name the folder of its plugin in HDF5_PLUGIN_PATH, or write the "
+      "file again with gzip",
+      filter == H5Z_FILTER_SZIP       ? "szip"
+      : name_in_file && *name_in_file ? name_in_file
+                                      : "without a name",
+      filter);
 }
 
 static bool lacks_filter(hid_t dataset) {

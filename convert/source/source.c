@@ -146,7 +146,8 @@ static annb_status open_axis(const annb_source *source, annb_source_axis *axis, 
 
 /* ---- axes that are missing ---- */
 
-/* The shape of X, and the bytes that it takes in the file. False when it tells none, or is not marked as AnnData's: any file may have an "X". */
+/* The shape of X, and the bytes that it takes in the file. False when it tells none, or is not marked as AnnData's: any file may
+ * have an "X". */
 static bool shape_of_x(const annb_source *source, uint64_t shape[2], uint64_t *stored) {
   static const char *const parts[] = {"data", "indices", "indptr"};
   hsize_t dims[32] = {0};
@@ -177,7 +178,8 @@ static annb_status axes_of_x(annb_source *source, annb_error *err) {
   annb_status s = annb_h5_check_external(source->file, source->path, "X", err);
   if (s) return s;
   if (!shape_of_x(source, shape, &stored))
-    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL, "is no complete AnnData file: /obs and /var are missing, and /X is not marked as AnnData's");
+    return annb_h5_fail(err, ANNB_EINPUT, source->path, NULL,
+                        "is no complete AnnData file: /obs and /var are missing, and /X is not marked as AnnData's");
   source->obs.length = shape[0];
   source->var.length = shape[1];
   source->obs.stored = source->var.stored = stored;

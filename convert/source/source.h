@@ -20,9 +20,9 @@ typedef struct annb_source {
   annb_source_axis obs, var;
 } annb_source;
 
-/* Open `path` and find obs and var. ANNB_EINPUT says what the file is when it is no AnnData (10x, MuData, loom), or what is missing. Without an X
- * one axis may be missing, which then has no members; without both the shape of an X that is
- * marked as AnnData's tells how many there are. */
+/* Open `path` and find obs and var. ANNB_EINPUT says what the file is when it is no AnnData (10x, MuData, loom), or what is missing.
+ * Without an X one axis may be missing, which then has no members; without both the shape of an X that is marked as AnnData's tells how
+ * many there are. */
 annb_status annb_source_open(annb_source *source, const char *path, uint64_t memory, annb_error *err);
 void annb_source_close(annb_source *source);
 /* Genes of raw, or UINT64_MAX when the file does not tell. */
@@ -43,8 +43,9 @@ typedef struct annb_source_matrix {
 } annb_source_matrix;
 #define ANNB_SOURCE_MATRIX_NONE {.memory_type = -1, .data = ANNB_VALUES_NONE, .indices = ANNB_VALUES_NONE, .indptr = ANNB_VALUES_NONE}
 
-/* Open the matrix `name` as annb_source_matrices calls it. ANNB_EUNSUPPORTED when it is missing or of a kind that is not packed, ANNB_EINPUT when
- * its parts do not fit together or its shape not obs (and var, for X and layers; raw/var). Elements are not looked at yet. */
+/* Open the matrix `name` as annb_source_matrices calls it. ANNB_EUNSUPPORTED when it is missing or of a kind that is not packed,
+ * ANNB_EINPUT when its parts do not fit together or its shape not obs (and var, for X and layers; raw/var). Elements are not looked at
+ * yet. */
 annb_status annb_source_matrix_open(annb_source_matrix *m, const annb_source *source, const char *name, annb_error *err);
 /* The datasets alone: the description stays. */
 void annb_source_matrix_close_values(annb_source_matrix *m);

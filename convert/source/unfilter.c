@@ -127,8 +127,8 @@ static bool is_last(unsigned skipped, int i) {
   return true;
 }
 
-annb_unfilter_result annb_unfilter_chunk(annb_unfilter *u, const annb_filters *f, unsigned skipped, const uint8_t *in, size_t n, uint8_t *out,
-                                         size_t size) {
+annb_unfilter_result annb_unfilter_chunk(annb_unfilter *u, const annb_filters *f, unsigned skipped, const uint8_t *in, size_t n,
+                                         uint8_t *out, size_t size) {
   annb_unfilter_result r = ANNB_UNFILTER_OK;
   for (int i = f->n - 1; i >= 0 && !r; i--) {
     if (skipped >> i & 1) continue;

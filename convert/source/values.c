@@ -2,6 +2,7 @@
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
+#include "chunks.h"
 #include "plugins.h"
 #include "virtual.h"
 
@@ -110,6 +111,7 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   if ((filtered && bytes > DEFAULT_CACHE) || H5Pget_external_count(creation) > 0) s = reopen(v, parent, name, filtered ? bytes : 0, err);
   annb_h5_close(&creation);
   if (!s && !field) s = annb_direct_open(v->dataset, file, v->object, memory, &v->direct, err);
+  if (!s && !v->direct) s = annb_chunks_check(v->dataset, file, object, err);
   if (s) annb_values_close(v);
   return s;
 }

@@ -64,8 +64,10 @@ typedef struct annb_pack_result {
 /* Pack `input` (.h5ad) into the store `output`. NULL options = defaults; `result` may be NULL. ANNB_EINPUT for what is wrong with the
  * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_ENOTFOUND for a matrix that is not there (the message lists
  * those that are), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
- * Damage that HDF5 itself does not notice is not noticed here: a gzip chunk that inflates to fewer bytes than a chunk has is read as if the
- * rest were there. */
+ * A compressed chunk that gives fewer or more bytes than a chunk has is ANNB_EINPUT, with its dataset and rows; what goes to the sidecar
+ * chunk by chunk is copied without a look inside. Filters that HDF5 lacks are looked for as HDF5 does, in HDF5_PLUGIN_PATH.
+ * Reading, decompressing and encoding use threads of their own, which have ended when the call returns; progress is told on the caller's
+ * thread. */
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);
 
 /* The same for several files, each a part of its own, in the order given. Their genes must be the same unless options->join says how they are

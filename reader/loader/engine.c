@@ -25,6 +25,7 @@ struct annb_engine {
   uint64_t failed; /* the first step that failed, or UINT64_MAX */
   annb_error failure;
   uint64_t bytes_read, bytes_decoded;
+  uint32_t n_idle; /* decoders that wait */
   annb_planner planner;
   pthread_t planning, *decoding;
   uint32_t n_decoding;
@@ -105,7 +106,7 @@ static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, 
   return annb_decode_batch(e->loader, unit, step, context, *slot, bytes, err);
 }
 
-/* With the lock: decode the next step. */
+/* With the lock: decode the next step. The consumer is woken without it, so that it does not wake only to wait for the lock. */
 static void decode_next(annb_engine *e, annb_context *context) {
   uint64_t step = e->taken++, bytes = 0;
   annb_unit *unit = unit_of(e, step);
@@ -122,7 +123,10 @@ static void decode_next(annb_engine *e, annb_context *context) {
     unit->state = ANNB_UNIT_FREE;
     pthread_cond_signal(&e->planner_wake);
   }
-  if (step == e->given) pthread_cond_signal(&e->consumer_wake);
+  if (step != e->given) return;
+  pthread_mutex_unlock(&e->lock);
+  pthread_cond_signal(&e->consumer_wake);
+  pthread_mutex_lock(&e->lock);
 }
 
 static void *decode_all(void *user) {
@@ -134,8 +138,13 @@ static void *decode_all(void *user) {
   if (s) fail_at(e, e->given, &err);
   while (!s && !e->stop) {
     bool ready = e->taken < e->planned && e->taken < e->given + e->n_ring && e->taken < e->failed;
-    if (ready) decode_next(e, context);
-    else pthread_cond_wait(&e->decoder_wake, &e->lock);
+    if (ready) {
+      decode_next(e, context);
+      continue;
+    }
+    e->n_idle++;
+    pthread_cond_wait(&e->decoder_wake, &e->lock);
+    e->n_idle--;
   }
   pthread_mutex_unlock(&e->lock);
   annb_context_close(context);
@@ -253,6 +262,7 @@ bool annb_engine_wait(annb_engine *e, int64_t milliseconds) {
 
 annb_status annb_engine_take(annb_engine *e, annb_slot **slot, annb_error *err) {
   annb_status s = ANNB_OK;
+  bool wake = false;
   pthread_mutex_lock(&e->lock);
   if (e->failed <= e->given) {
     s = e->failure.status;
@@ -261,9 +271,10 @@ annb_status annb_engine_take(annb_engine *e, annb_slot **slot, annb_error *err) 
     *slot = e->ring[e->given % e->n_ring].slot;
     e->ring[e->given % e->n_ring].slot = NULL;
     e->given++;
-    pthread_cond_signal(&e->decoder_wake);
+    wake = e->n_idle > 0;
   }
   pthread_mutex_unlock(&e->lock);
+  if (wake) pthread_cond_signal(&e->decoder_wake);
   return s;
 }
 
