@@ -105,6 +105,18 @@ static void set_bounds(result *r, const annb_sampler_info *info) {
   r->high = fmax(0, r->total - k / (2 * m * log(2)));
 }
 
+static annb_status read_codes(const annb_joint_column *column, uint64_t n, int32_t *codes, annb_error *err) {
+  enum { ROWS = 4096 };
+  uint64_t rows[ROWS];
+  annb_status s = ANNB_OK;
+  for (uint64_t first = 0; !s && first < n; first += ROWS) {
+    size_t some = n - first < ROWS ? (size_t)(n - first) : ROWS;
+    for (size_t i = 0; i < some; i++) rows[i] = first + i;
+    s = annb_store_column_codes(column, rows, some, codes + first, err);
+  }
+  return s;
+}
+
 static annb_status measure(const annb_store *store, const arguments *a, result *r, annb_error *err) {
   annb_store_info about;
   annb_column_info column_info;
@@ -121,14 +133,12 @@ static annb_status measure(const annb_store *store, const arguments *a, result *
   annb_joint_column_get_info(column, &column_info);
   uint32_t *counts = calloc((size_t)column_info.n_categories + 1, sizeof *counts);
   int32_t *codes = malloc((size_t)(about.n_obs + 1) * sizeof *codes);
-  uint64_t *rows = malloc((size_t)(about.n_obs + 1) * sizeof *rows), unused;
-  if (!counts || !codes || !rows) {
+  uint64_t unused;
+  if (!counts || !codes) {
     fprintf(stderr, "annblock: out of memory\n");
     exit(CLI_FAILED);
   }
-  for (uint64_t i = 0; i < about.n_obs; i++) rows[i] = i;
-  s = annb_store_column_codes(column, rows, (size_t)about.n_obs, codes, err);
-  free(rows);
+  s = read_codes(column, about.n_obs, codes, err);
   uint8_t *seen = cli_alloc((size_t)column_info.n_categories + 1);
   for (uint64_t i = 0; i < column_info.n_categories; i++) seen[i] = 0;
   for (uint64_t i = 0; !s && i < about.n_obs; i++)

@@ -100,8 +100,12 @@ struct annb_loader {
 
 /* The store of a row, which becomes a row of it. */
 static inline uint32_t annb_loader_store_of(const annb_loader *loader, uint64_t *row) {
-  uint32_t i = 0;
-  while (*row >= loader->first[i + 1]) i++;
+  uint32_t i = 0, n = loader->n_stores;
+  while (n > 1) { /* the last that starts at or before it: empty stores have none */
+    uint32_t half = n / 2;
+    if (loader->first[i + half] <= *row) i += half;
+    n -= half;
+  }
   *row -= loader->first[i];
   return i;
 }

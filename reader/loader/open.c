@@ -79,7 +79,9 @@ static annb_status check_stored_order(const annb_loader *l, const annb_loader_so
 static annb_status check_names(const annb_store *a, const annb_store *b, annb_error *err) {
   const annb_joint_column *x, *y;
   annb_column_info info;
-  if (annb_store_index_column(a, ANNB_AXIS_VAR, &x, NULL) || annb_store_index_column(b, ANNB_AXIS_VAR, &y, NULL)) return ANNB_OK;
+  annb_status found = annb_store_index_column(a, ANNB_AXIS_VAR, &x, err);
+  if (!found) found = annb_store_index_column(b, ANNB_AXIS_VAR, &y, err);
+  if (found) return found == ANNB_ENOTFOUND ? ANNB_OK : found;
   annb_joint_column_get_info(x, &info);
   if (info.kind != ANNB_COLUMN_STRING) return ANNB_OK;
   uint64_t n = info.length;
