@@ -1,9 +1,9 @@
 """Neighbours over our stores. Each is left out where it is not installed: make check-peers."""
+
+import annblock
 import anndata
 import numpy as np
 import pytest
-
-import annblock
 
 
 def test_scdataset(example_store, adata):
