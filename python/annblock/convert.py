@@ -168,13 +168,22 @@ def choice(value, choices, what):
 
 
 def annotate(store: Any, source: Any, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True) -> int:
-    """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes: columns of obs and
-    var and all that is not packed; the packed matrices stay. Returns the generation that this makes. InputError when cells or genes are
-    others.""" need_hdf5() run = Conversion(progress, "annotate") user = ffi.new_handle(run) values = {"memory": size_of(memory),
-    "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user} values |= {"one_part": part is not None, "part": part or 0}
-    options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *") with lock:
-    status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error) finish(run, status, error) tell(run.notes,
-    3) return int(generation[0])
+    """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
+
+    Columns of obs and var and all that is not packed are replaced; the packed matrices stay. Returns the generation that this makes.
+    InputError when cells or genes are others.
+    """
+    need_hdf5()
+    run = Conversion(progress, "annotate")
+    user = ffi.new_handle(run)
+    values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}
+    values |= {"one_part": part is not None, "part": part or 0}
+    options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *")
+    with lock:
+        status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error)
+    finish(run, status, error)
+    tell(run.notes, 3)
+    return int(generation[0])
 
 
 def export(
