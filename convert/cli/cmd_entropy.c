@@ -42,8 +42,9 @@ static const struct argp parser = {
     .options = options,
     .parser = parse,
     .args_doc = "STORE",
-    .doc = "Label entropy of the minibatches that these settings give on this store, simulated over the real order of its cells, beside that of "
-           "random sampling and the bounds of scDataset's theorems (arXiv 2506.01883).\vMissing labels are left out. The bounds neglect terms of higher order, so with few runs in a minibatch (m/b) the simulated value is the one to trust."};
+    .doc = "Label entropy of the minibatches that these settings give on this store, simulated over the real order of its cells, beside "
+           "that of random sampling and the bounds of scDataset's theorems (arXiv 2506.01883).\vMissing labels are left out. The bounds "
+           "neglect terms of higher order, so with few runs in a minibatch (m/b) the simulated value is the one to trust."};
 
 typedef struct result {
   double total; /* of all cells */
@@ -69,8 +70,8 @@ static double entropy_of(uint32_t *counts, const int32_t *codes, uint64_t n) {
 }
 
 /* Up to MOST_BATCHES batches, evenly over the first epochs' whole order; the sampler's batches when `picker`, else random cells. */
-static annb_status simulate(const int32_t *codes, annb_picker *picker, const annb_sampler_info *info, uint32_t *counts, double *mean, double *deviation,
-                            uint64_t *n_batches, annb_error *err) {
+static annb_status simulate(const int32_t *codes, annb_picker *picker, const annb_sampler_info *info, uint32_t *counts, double *mean,
+                            double *deviation, uint64_t *n_batches, annb_error *err) {
   uint64_t n = info->batches < MOST_BATCHES ? info->batches : MOST_BATCHES, state = info->seed + 1, used = 0;
   uint64_t *rows = cli_alloc(info->batch_size * sizeof *rows);
   int32_t *batch = cli_alloc(info->batch_size * sizeof *batch);

@@ -15,7 +15,7 @@
 #include <annblock/loader.h>
 #include <pthread.h>
 
-enum { ANNB_LOADER_UNITS = 4, ANNB_LOADER_MAX_MATRICES = 64, ANNB_LOADER_MAX_LABELS = 64 };
+enum { ANNB_LOADER_UNITS = 4, ANNB_LOADER_ARENAS = ANNB_LOADER_UNITS - 1, ANNB_LOADER_MAX_MATRICES = 64, ANNB_LOADER_MAX_LABELS = 64 };
 
 /* ---- slot.c ---- */
 
@@ -124,7 +124,7 @@ typedef struct annb_unit {
   uint64_t *order, *spare; /* places of rows in ascending order of rows */
   annb_located *records[ANNB_LOADER_MAX_MATRICES]; /* by place of `rows` */
   uint64_t n_room, n_steps_room;
-  annb_slot_buffer arenas[ANNB_LOADER_MAX_MATRICES]; /* PREAD */
+  annb_slot_buffer *arenas; /* PREAD: the planner's, one per matrix */
   uint64_t failed; /* the first step that failed in planning, or none: UINT64_MAX */
   annb_error failure;
 } annb_unit;
@@ -137,6 +137,7 @@ typedef struct annb_planner {
   annb_picker *picker;
   struct annb_reads *reads; /* PREAD */
   annb_slot_buffer spans, pages, requests;
+  annb_slot_buffer arenas[ANNB_LOADER_ARENAS][ANNB_LOADER_MAX_MATRICES]; /* units that have only their rows need none */
   uint64_t bytes_read;
 } annb_planner;
 
