@@ -141,10 +141,11 @@ class Loader:
         self._open: Any = None
         self._current: Any = None
         self._last: Any = None
+        self._answers: dict[Any, Any] = {}
 
     def __getstate__(self):
         state = dict(self.__dict__)
-        del state["_open"], state["_current"], state["_last"]
+        del state["_open"], state["_current"], state["_last"], state["_answers"]
         state["_captured"] = distributed() or self._captured
         return state
 
@@ -169,12 +170,24 @@ class Loader:
         busy = self._current and self._current() is not None and not self._current().done
         if self._open and self._open[0] == key and not busy and self.own_of_epoch is None:
             return self._open[1]
-        rank, world, worker, workers = place
-        topology = {"rank": rank, "world": world, "worker": worker, "n_workers": workers, "uneven": getattr(lib, make.UNEVEN[self.uneven])}
-        self.own = own if own is not None else self.own
-        handle = make.open_loader(self, self.stores, topology, self._threads(workers))
+        handle = self._new_handle(place, own)
         self._open = key, handle
         return handle
+
+    def _new_handle(self, place, own):
+        rank, world, worker, workers = place
+        topology = {"rank": rank, "world": world, "worker": worker, "n_workers": workers}
+        topology["uneven"] = getattr(lib, make.UNEVEN[self.uneven])
+        self.own = own if own is not None else self.own
+        return make.open_loader(self, self.stores, topology, self._threads(workers))
+
+    def _ask(self, what, function):
+        """What a C loader of this rank without workers answers, opened for that: an iteration's own must stay where it is."""
+        key = (what, self._place()[:2], self.epoch if self.own_of_epoch else None)
+        if key not in self._answers:
+            handle = self._new_handle((*key[1], 0, 1), self._own(self.epoch))
+            self._answers[key] = function(handle)
+        return self._answers[key]
 
     def _own(self, epoch):
         return make.own_batches(self.own_of_epoch(epoch), self.batch_size) if self.own_of_epoch else None
@@ -198,10 +211,7 @@ class Loader:
 
     def __len__(self) -> int:
         """Batches of an epoch for this rank (all its workers together)."""
-        rank, world, _, _ = self._place()
-        handle = self._handle((rank, world, 0, 1), self._own(self.epoch))
-        check(lib.annb_loader_set_epoch(handle, self.epoch, local.error), local.error)
-        return int(lib.annb_loader_len(handle))
+        return self._ask("len", lambda handle: int(lib.annb_loader_len(handle)))
 
     def __iter__(self):
         place = self._place()
@@ -246,9 +256,7 @@ class Loader:
     @property
     def categories(self) -> dict[str, list[str]]:
         """{label: list of its categories}: code i of a label means category i. Over several stores categories are united by name."""
-        rank, world, _, _ = self._place()
-        handle = self._handle((rank, world, 0, 1), self._own(self.epoch))
-        return {name: label_categories(handle, i) for i, name in enumerate(self.labels)}
+        return dict(self._ask("categories", lambda handle: {name: label_categories(handle, i) for i, name in enumerate(self.labels)}))
 
     @property
     def genes(self) -> list:

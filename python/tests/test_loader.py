@@ -256,6 +256,19 @@ def test_resume(store):
     assert np.array_equal(after, rows_of(reference))
 
 
+def test_state_is_left_alone(store):
+    """Asking for length and categories after leaving an epoch early does not move the state."""
+    one = loader(store, labels="plate")
+    for batch in one:
+        if batch.step == 4:
+            break
+    assert len(one) == 63 and len(one.categories["plate"]) == 6
+    two = loader(store, labels="plate")
+    two.load_state_dict(one.state_dict())
+    whole = [b.rows for b in loader(store)]
+    assert [b.rows.tolist() for b in two] == [r.tolist() for r in whole[5:]]
+
+
 def test_resume_twice_and_at_the_ends(store):
     one = loader(store)
     assert one.state_dict() == {"annblock": 1, "epoch": 0, "state": None}
