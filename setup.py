@@ -2,6 +2,7 @@
 
 annblock._native holds store and reader and needs LZ4, xxHash and Nettle; annblock._convert adds the converter and is left out where
 HDF5 is not found (then pack and export say so)."""
+
 import os
 import re
 import subprocess
@@ -31,9 +32,13 @@ class BuildExt(build_ext):
         flags = os.environ.get("CFLAGS", "-O2")
         command = ["make", f"-j{jobs}", f"VARIANT={build_ffi.VARIANT}", f"CFLAGS={flags} -fvisibility=hidden", "WERROR=", *libraries]
         try:
-            subprocess.run(command, cwd=ROOT, check=True, env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")})
+            subprocess.run(
+                command, cwd=ROOT, check=True, env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+            )
         except FileNotFoundError:
-            raise SystemExit("annblock's C libraries are built with GNU make, which is not installed (Debian: apt-get install make)") from None
+            raise SystemExit(
+                "annblock's C libraries are built with GNU make, which is not installed (Debian: apt-get install make)"
+            ) from None
         except subprocess.CalledProcessError:
             raise SystemExit("annblock's C libraries did not build; the messages above say why") from None
 

@@ -1,4 +1,5 @@
 """The cffi modules of the package, declared from the public headers themselves, so that the two cannot drift apart."""
+
 import functools
 import os
 import re
@@ -24,7 +25,8 @@ def pkg_config(*arguments):
     if found.returncode:
         raise SystemExit(
             f"annblock needs C libraries that are not installed: {found.stderr.strip()}\n"
-            "On Debian and Ubuntu: apt-get install gcc make pkg-config liblz4-dev libxxhash-dev nettle-dev, and libhdf5-dev libdeflate-dev for pack and export"
+            "On Debian and Ubuntu: apt-get install gcc make pkg-config liblz4-dev libxxhash-dev nettle-dev, "
+            "and libhdf5-dev libdeflate-dev for pack and export"
         )
     return found.stdout.split()
 
@@ -70,7 +72,11 @@ def link(libraries, packages):
             objects.append(archive)
         else:
             flags += pkg_config("--libs", package)
-    return {"extra_objects": objects, "depends": objects[: len(libraries)], "extra_link_args": [*flags, "-pthread", "-Wl,--exclude-libs,ALL"]}
+    return {
+        "extra_objects": objects,
+        "depends": objects[: len(libraries)],
+        "extra_link_args": [*flags, "-pthread", "-Wl,--exclude-libs,ALL"],
+    }
 
 
 def glue(name):
@@ -98,4 +104,10 @@ def native():
 
 def convert():
     # The converter uses private helpers of the store, so the module has a copy of it; handles do not cross between the two.
-    return build("convert", ["annblock", "convert"], ["libannblock-convert.a", "libannblock.a"], [*STORE, ("libdeflate", "deflate")], pkg_config("--libs", hdf5()))
+    return build(
+        "convert",
+        ["annblock", "convert"],
+        ["libannblock-convert.a", "libannblock.a"],
+        [*STORE, ("libdeflate", "deflate")],
+        pkg_config("--libs", hdf5()),
+    )

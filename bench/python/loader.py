@@ -1,8 +1,10 @@
 """Rates of the Python loader on a packed store, beside its peers where they are installed.
 
 usage: loader.py STORE [--h5ad FILE] [--seconds 5] [--threads 1,2] [--rounds 3]
-A line per point: cells per second, and beside it what C alone gives in the same process, in turns. --h5ad: the same cells for scDataset (uncompressed, in the page cache).
+A line per point: cells per second, and beside it what C alone gives in the same process, in turns. --h5ad: the same cells for
+scDataset (uncompressed, in the page cache).
 """
+
 import argparse
 import functools
 import statistics
@@ -10,9 +12,8 @@ import subprocess
 import sys
 import time
 
-import numpy as np
-
 import annblock
+import numpy as np
 from annblock._c import check, ffi, lib, local
 
 POINT = {"batch_size": 64, "block_size": 16, "fetch_factor": 256}
@@ -107,9 +108,8 @@ def scdataset(path, h5ad, seconds):
     """scDataset over the h5ad file, and over our collection."""
     try:
         import anndata
-        from scdataset import BlockShuffling, scDataset
-
         from annblock.compat.scdataset import Collection
+        from scdataset import BlockShuffling, scDataset
     except ImportError as error:
         print(f"scDataset is left out: {error}", file=sys.stderr)
         return

@@ -6,6 +6,7 @@
 
 Importing this module imports numpy and nothing else of size; pandas, scipy, anndata and torch are imported when they are needed.
 """
+
 from typing import TYPE_CHECKING
 
 from ._c import ffi, lib
@@ -40,10 +41,17 @@ LAZY = {name: module for module, names in {
 }.items() for name in names}  # fmt: skip
 if TYPE_CHECKING:
     from .batch import Batch as Batch
-    from .checking import Finding as Finding, verify as verify
-    from .convert import Packed as Packed, annotate as annotate, append as append, compare as compare, export as export, pack as pack
+    from .checking import Finding as Finding
+    from .checking import verify as verify
+    from .convert import Packed as Packed
+    from .convert import annotate as annotate
+    from .convert import append as append
+    from .convert import compare as compare
+    from .convert import export as export
+    from .convert import pack as pack
     from .loader import Loader as Loader
-    from .mixing import Entropy as Entropy, entropy as entropy
+    from .mixing import Entropy as Entropy
+    from .mixing import entropy as entropy
 
 
 def __getattr__(name):

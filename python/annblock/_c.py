@@ -1,4 +1,5 @@
 """Calling the C library: status to exception, per-thread scratch memory, arrays over its memory."""
+
 import os
 import threading
 

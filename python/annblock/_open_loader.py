@@ -1,10 +1,11 @@
 """From what the caller of Loader said to the options of the C loader."""
+
 import warnings
 
 import numpy as np
 
 from . import errors, indexing
-from ._c import ffi, lib, local, check, name_bytes
+from ._c import check, ffi, lib, local, name_bytes
 from .matrix import fetch_options
 
 STRATEGIES = {"block": "BLOCK", "sequential": "SEQUENTIAL", "buffer": "BUFFER", "weighted": "WEIGHTED", "balanced": "BALANCED"}
@@ -73,7 +74,9 @@ def gene_numbers(stores, matrix, genes, say=True):
     if listed.dtype.kind in "iu" or not len(listed):
         n = matrix.shape[1]
         if len(listed) and (listed.max() >= n or listed.min() < -1):
-            raise errors.RangeError(f"genes: there is no gene {int(listed.max() if listed.max() >= n else listed.min())}, there are {n} (-1 = an empty column)")
+            raise errors.RangeError(
+                f"genes: there is no gene {int(listed.max() if listed.max() >= n else listed.min())}, there are {n} (-1 = an empty column)"
+            )
         return np.where(listed < 0, NONE, listed).astype(np.uint32)
     names = stores[0].var_names
     if matrix.axis != "var":

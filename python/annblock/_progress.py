@@ -1,4 +1,5 @@
 """Calls into C that take long: progress on a terminal or in a notebook, Ctrl-C, what callbacks raise."""
+
 import sys
 import threading
 

@@ -1,4 +1,5 @@
 """The rows of any batch of an order, without reading cells."""
+
 import numpy as np
 
 from ._c import check, ffi, lib, local

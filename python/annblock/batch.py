@@ -1,4 +1,5 @@
 """One minibatch, and how the memory of the C loader becomes arrays."""
+
 import numpy as np
 
 from ._c import ffi, lib
@@ -30,7 +31,9 @@ class Batch(dict):
 
     def map(self, function):
         """A batch with `function` applied to every array and tensor."""
-        return Batch((k, {n: function(v) for n, v in v.items()} if k == "obs" else v if isinstance(v, int) else function(v)) for k, v in self.items())
+        return Batch(
+            (k, {n: function(v) for n, v in v.items()} if k == "obs" else v if isinstance(v, int) else function(v)) for k, v in self.items()
+        )
 
     def pin_memory(self, device=None):
         """With torch tensors: the same in pinned memory (DataLoader's pin_memory calls this)."""
@@ -124,7 +127,11 @@ def wrap(batch, matrices, labels, tensor):
             values = memory.array(m.values, (n, m.n_cols), kind)
             out[name] = tensor(values) if tensor else values
         else:
-            parts = memory.array(m.indptr, (n + 1,), INT64), memory.array(m.indices, (m.nnz,), INDEX[m.index64]), memory.array(m.values, (m.nnz,), kind)
+            parts = (
+                memory.array(m.indptr, (n + 1,), INT64),
+                memory.array(m.indices, (m.nnz,), INDEX[m.index64]),
+                memory.array(m.values, (m.nnz,), kind),
+            )
             out[name] = make(*parts)
     codes = [memory.array(batch.labels[i], (n,), INT32) for i in range(len(labels))]
     rows = memory.array(batch.rows, (n,), INT64)

@@ -1,5 +1,7 @@
 """Checking every byte of a store."""
+
 from dataclasses import dataclass
+from typing import Any
 
 from . import _c
 from ._c import ffi, lib, path_bytes
@@ -42,7 +44,7 @@ def annbpy_verify_progress(user, done, total):
     return run.guard(run.step, "", done, total)
 
 
-def verify(store, progress=True):
+def verify(store: Any, progress: bool | str = True) -> list[Finding]:
     """Check every byte of the store at `store`: a list of `Finding`, empty when it is whole. NotAStoreError, InputOutputError.
 
     >>> annblock.verify(example_store)

@@ -1,4 +1,5 @@
 """Columns of obs and var: views over the store's memory, as numpy and pandas have them."""
+
 import numpy as np
 
 from . import errors
@@ -159,7 +160,9 @@ class Table:
             return self._columns.named[name]
         except KeyError:
             where = "; ".join(self.columns[:20]) or "none"
-            raise errors.NotFoundError(f"{self._axis} has no column {name!r}; there are: {where}. Nested and date columns are only in the sidecar") from None
+            raise errors.NotFoundError(
+                f"{self._axis} has no column {name!r}; there are: {where}. Nested and date columns are only in the sidecar"
+            ) from None
 
     def to_pandas(self):
         """A DataFrame of all columns with the names as index."""
@@ -218,7 +221,9 @@ def read_columns(handle, axis, n_parts):
     one = n_parts == 1
     out = ffi.new("const annb_column **" if one else "const annb_joint_column **")
     found: list[Column] = []
-    check(lib.annb_part_n_columns(handle, 0, AXES[axis], n, error) if one else lib.annb_store_n_columns(handle, AXES[axis], n, error), error)
+    check(
+        lib.annb_part_n_columns(handle, 0, AXES[axis], n, error) if one else lib.annb_store_n_columns(handle, AXES[axis], n, error), error
+    )
     for i in range(n[0]):
         if one:
             check(lib.annb_part_column(handle, 0, AXES[axis], i, out, error), error)

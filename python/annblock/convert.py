@@ -1,8 +1,10 @@
 """Packing `.h5ad` files and exporting them again. This part needs HDF5, which must have been there when the package was built."""
+
 import os
 import warnings
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ try:
 except ImportError as error:
     ffi = lib = None
     WHY = str(error)
+
 
 def annbpy_progress(user, stage, done, total):
     run = ffi.from_handle(user)
@@ -45,8 +48,8 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 @dataclass(frozen=True)
 class Packed:
-    """What was packed: `n_obs`, `nnz` and `n_matrices`; of the store: `n_vars`, `n_parts`, the `generation` published; `notes`: sentences about
-    what may surprise."""
+    """What was packed: `n_obs`, `nnz` and `n_matrices`; of the store: `n_vars`, `n_parts`, the `generation` published; `notes`: sentences
+    about what may surprise."""
 
     n_obs: int
     n_vars: int
@@ -61,7 +64,8 @@ def need_hdf5():
     if lib is None:
         raise ImportError(
             f"this build of annblock cannot pack or export, because HDF5 was missing ({WHY}). Install HDF5 with its headers "
-            "(Debian: apt-get install libhdf5-dev libdeflate-dev) and reinstall: pip install --force-reinstall --no-binary annblock annblock. Reading works without."
+            "(Debian: apt-get install libhdf5-dev libdeflate-dev) and reinstall: "
+            "pip install --force-reinstall --no-binary annblock annblock. Reading works without."
         )
 
 
@@ -80,13 +84,13 @@ def finish(run, status, error):
     run.close(status, error, lambda e: _c.exception(e, ffi.string))
 
 
-def pack(paths, store, *, force=False, progress=True, **options):
-    """Pack `.h5ad` files into the store `store`, a directory that is made: a `Packed`. `paths`: one path, or a list: each file becomes a part.
+def pack(paths: Any, store: Any, *, force: bool = False, progress: bool | str = True, **options: Any) -> Packed:
+    """Pack `.h5ad` files into the store `store`, a directory that is made: a `Packed`. `paths`: one path, or a list of parts.
 
     `force`: an existing store gains a next generation. `threads`: 0 = one per processor; the bytes do not depend on it. `memory`: cap on
     buffers in bytes or like "512M" (the default). `segment_rows`: 0 = split near 2 GiB. `gene_order`: how records list genes, "detected"
-    (small) or "source". `matrices`: which are packed, names like "X", "layers/counts", "raw/X", "obsm/X_pca", or "all"; the rest stays in the
-    sidecar. Several files: `join` of other genes, None (they must be equal), "inner" or "outer"; `join_key`: the column of var
+    (small) or "source". `matrices`: which are packed, names like "X", "layers/counts", "raw/X", "obsm/X_pca", or "all"; the rest stays in
+    the sidecar. Several files: `join` of other genes, None (they must be equal), "inner" or "outer"; `join_key`: the column of var
     that genes are matched by (default: names); `allow_duplicate_genes`. `progress`: a tqdm bar on a terminal or in a notebook. What may
     surprise is warned of. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C nothing is left behind.
 
@@ -97,7 +101,7 @@ def pack(paths, store, *, force=False, progress=True, **options):
     return convert(lib.annb_pack_many, "pack", paths, store, progress, force=force, **options)
 
 
-def append(paths, store, *, progress=True, **options):
+def append(paths: Any, store: Any, *, progress: bool | str = True, **options: Any) -> Packed:
     """Add `.h5ad` files as parts to an existing store: a new generation; readers of older ones go on. Options as in `pack`.
 
     >>> annblock.pack(example_h5ad, scratch / "grows.annblock").n_parts
@@ -116,8 +120,8 @@ class Conversion(Run):
 
 
 def convert(
-    function, label, paths, store, progress, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", join=None, join_key=None,
-    allow_duplicate_genes=False, matrices=None,
+    function, label, paths, store, progress, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", join=None,
+    join_key=None, allow_duplicate_genes=False, matrices=None,
 ):  # fmt: skip
     listed = [ffi.new("char[]", path_bytes(p)) for p in (paths if isinstance(paths, (list, tuple)) else [paths])]
     run = Conversion(progress, label)
@@ -133,10 +137,12 @@ def convert(
         status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
     finish(run, status, error)
     if result.n_left:
-        run.notes.append(f"{result.n_left} matrices cannot be packed and stay in the sidecar. The first: {ffi.string(result.left.message).decode('utf-8', 'replace')}")
+        why = ffi.string(result.left.message).decode("utf-8", "replace")
+        run.notes.append(f"{result.n_left} matrices cannot be packed and stay in the sidecar. The first: {why}")
     tell(run.notes, 4)
     numbers = (result.n_obs, result.n_vars, result.nnz, result.generation, result.n_parts, result.n_matrices)
-    return Packed(*map(int, numbers), notes=tuple(run.notes))
+    n_obs, n_vars, nnz, generation, n_parts, n_matrices = map(int, numbers)
+    return Packed(n_obs, n_vars, nnz, generation, n_parts, n_matrices, tuple(run.notes))
 
 
 def tell(notes, depth):
@@ -161,9 +167,12 @@ def choice(value, choices, what):
     return getattr(lib, choices[value])
 
 
-def annotate(store, source, *, part=None, memory=0, progress=True):
-    """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes: columns of obs and var and
-    all that is not packed; the packed matrices stay. Returns the generation that this makes. InputError when cells or genes are others."""
+def annotate(store: Any, source: Any, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True) -> int:
+    """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
+
+    Columns of obs and var and all that is not packed are replaced; the packed matrices stay. Returns the generation that this makes.
+    InputError when cells or genes are others.
+    """
     need_hdf5()
     run = Conversion(progress, "annotate")
     user = ffi.new_handle(run)
@@ -183,9 +192,9 @@ def export(
 ):  # fmt: skip
     """Export `store` (a path or a `Store`) to the `.h5ad` file `output`: the objects, types, values and attributes that were packed.
 
-    `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`, `genes`:
-    only these cells (numbers, slices, masks, names; a predicate) and genes (numbers or names), in that order; `skip`: paths of objects to
-    leave out. `compression` of the packed matrices: "source", "none" or "gzip" with `level`. The rest as in `pack`.
+    `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`,
+    `genes`: only these cells (numbers, slices, masks, names; a predicate) and genes (numbers or names), in that order; `skip`: paths of
+    objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with `level`. The rest as in `pack`.
 
     >>> annblock.export(example_store, scratch / "again.h5ad")
     >>> annblock.compare(example_h5ad, scratch / "again.h5ad")
@@ -242,7 +251,7 @@ class Comparison(Run):
         return True
 
 
-def compare(a, b):
+def compare(a: Any, b: Any) -> list[tuple[str, str]]:
     """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal."""
     need_hdf5()
     run = Comparison()

@@ -1,4 +1,5 @@
 """Which epoch comes next, shared by all processes that iterate one loader."""
+
 import multiprocessing.context
 from multiprocessing.sharedctypes import RawArray
 

@@ -26,8 +26,8 @@ class Error(Exception):
 class InputOutputError(Error, OSError):
     """Reading or writing a file failed; `errno` as OSError has it."""
 
-    @property  # type: ignore[override]
-    def errno(self):
+    @property
+    def errno(self):  # type: ignore[override]
         return self._errno
 
 

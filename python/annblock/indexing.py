@@ -1,4 +1,5 @@
 """What users write in brackets, as row or gene numbers."""
+
 import numpy as np
 
 from . import errors
@@ -34,7 +35,9 @@ def resolve_array(key, n, names, what):
         key = key.to_numpy()
     array = np.asarray(key)
     if array.ndim != 1:
-        raise errors.ArgumentError(f"{what}s are chosen by one number, name, slice, mask or one-dimensional array, not by {array.ndim} dimensions")
+        raise errors.ArgumentError(
+            f"{what}s are chosen by one number, name, slice, mask or one-dimensional array, not by {array.ndim} dimensions"
+        )
     if array.dtype == np.bool_:
         if len(array) != n:
             raise errors.ArgumentError(f"the mask of {what}s has {len(array)} values, there are {n} {what}s")
@@ -66,7 +69,9 @@ def in_range(array, n, what):
     outside = np.asarray(outside, bool)
     if outside.any():
         bad = int(array[int(np.argmax(outside))])
-        raise errors.RangeError(f"{what} {bad} is out of range: there are {n} {what}s", row=bad if what == "row" and 0 <= bad < 1 << 62 else None)
+        raise errors.RangeError(
+            f"{what} {bad} is out of range: there are {n} {what}s", row=bad if what == "row" and 0 <= bad < 1 << 62 else None
+        )
     if array.dtype.kind == "u":
         return array.astype(np.uint64, copy=False)
     array = array.astype(np.int64, copy=False)

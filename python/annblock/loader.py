@@ -1,4 +1,5 @@
 """Shuffled minibatches for training."""
+
 import os
 import sys
 import weakref
@@ -12,7 +13,8 @@ from . import errors
 from ._c import check, ffi, lib, local
 from .batch import Csr, csr_to_torch, empty, wrap
 from .epochs import Epochs
-from .store import Store, open as open_store
+from .store import Store
+from .store import open as open_store
 
 POLL_MS = 200
 STATE_VERSION = 1
@@ -37,17 +39,17 @@ class Loader:
     or workers. When torch has been imported before, a Loader is a `torch.utils.data.IterableDataset`, for
     `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
 
-    stores: a path or `Store`, or a list of them, which are read as one. batch_size, block_size, fetch_factor: cells of a batch, cells that are
-    read together, batches that are shuffled together (m, b and f of scDataset). strategy: "block", "sequential", "buffer" (sequential,
+    stores: a path or `Store`, or a list of them, which are read as one. batch_size, block_size, fetch_factor: cells of a batch, cells that
+    are read together, batches that are shuffled together (m, b and f of scDataset). strategy: "block", "sequential", "buffer" (sequential,
     shuffled within a fetch), "weighted" (by `weights`: one per row, or the name of a numeric obs column), "balanced" (each class of the
     obs column `balance`, by default the first label, as often as any other); or row batches of your own: a list of index arrays, or a
     function from the epoch to one. rows, where: only these cells; a mask, index array or names, and a predicate over obs. num_samples:
     cells of an epoch. genes: an ordered vocabulary of names or numbers; columns come in that order, unknown names are empty columns.
     matrices: names. labels: categorical columns of obs. output: "csr", "dense" (numpy), "torch" (dense tensors) or "torch_sparse".
-    gene_order, sort_indices, dtype, allow_lossy: as in `Matrix.csr`; tensors are float32 by default. drop_last: no short batch at the end. rank, world_size: by default those
-    of torch.distributed at the time of iterating. uneven: ranks get equal numbers of batches, by "pad" (repeating) or "drop".
-    num_threads: that decode; by default one per processor, one in worker processes. transform: called with each batch.
-    access: "auto", "mmap" or "pread".
+    gene_order, sort_indices, dtype, allow_lossy: as in `Matrix.csr`; tensors are float32 by default. drop_last: no short batch at the end.
+    rank, world_size: by default those of torch.distributed at the time of iterating. uneven: ranks get equal numbers of batches, by "pad"
+    (repeating) or "drop". num_threads: that decode; by default one per processor, one in worker processes. transform: called with each
+    batch. access: "auto", "mmap" or "pread".
 
     >>> loader = annblock.Loader(example_store, batch_size=32, labels=["cell_line"])
     >>> len(loader)
@@ -67,15 +69,19 @@ class Loader:
         return super().__new__(cls)
 
     def __init__(
-        self, stores, batch_size=64, block_size=16, fetch_factor=256, strategy="block", *, rows=None, where=None, genes=None, matrices=("X",),
-        labels=(), output="csr", gene_order="original", sort_indices=False, dtype=None, allow_lossy=False, drop_last=False, seed=0, rank=None,
-        world_size=None, uneven="pad", num_threads=None, transform=None, pin_memory=False, weights=None, balance=None, num_samples=None,
-        access="auto", io_threads=0, ring=0,
+        self, stores, batch_size=64, block_size=16, fetch_factor=256, strategy="block", *, rows=None, where=None, genes=None,
+        matrices=("X",), labels=(), output="csr", gene_order="original", sort_indices=False, dtype=None, allow_lossy=False, drop_last=False,
+        seed=0, rank=None, world_size=None, uneven="pad", num_threads=None, transform=None, pin_memory=False, weights=None, balance=None,
+        num_samples=None, access="auto", io_threads=0, ring=0,
     ):  # fmt: skip
         self.stores = [s if isinstance(s, Store) else open_store(s) for s in (stores if isinstance(stores, (list, tuple)) else [stores])]
         if not self.stores:
             raise errors.ArgumentError("stores: at least one store is needed")
-        self.batch_size, self.block_size, self.fetch_factor = positive(batch_size, "batch_size"), positive(block_size, "block_size"), positive(fetch_factor, "fetch_factor")
+        self.batch_size, self.block_size, self.fetch_factor = (
+            positive(batch_size, "batch_size"),
+            positive(block_size, "block_size"),
+            positive(fetch_factor, "fetch_factor"),
+        )
         self.output, self.dense = make.one_of(output, make.OUTPUTS, "output"), output in ("dense", "torch")
         make.one_of(access, make.ACCESS, "access"), make.one_of(uneven, make.UNEVEN, "uneven")
         self.access, self.uneven, self.io_threads, self.ring = access, uneven, io_threads, ring
@@ -123,7 +129,9 @@ class Loader:
         if isinstance(weights, str):
             weights = np.concatenate([np.asarray(s.obs.column(weights).values, np.float64) for s in self.stores])
         if weights is None or np.shape(weights) != (self.n_rows,):
-            raise errors.ArgumentError(f'strategy "weighted" needs weights=, one number for each of the {self.n_rows} rows or the name of an obs column')
+            raise errors.ArgumentError(
+                f'strategy "weighted" needs weights=, one number for each of the {self.n_rows} rows or the name of an obs column'
+            )
         return np.asarray(weights, np.float64)
 
     # ---- processes ----
@@ -133,10 +141,11 @@ class Loader:
         self._open: Any = None
         self._current: Any = None
         self._last: Any = None
+        self._answers: dict[Any, Any] = {}
 
     def __getstate__(self):
         state = dict(self.__dict__)
-        del state["_open"], state["_current"], state["_last"]
+        del state["_open"], state["_current"], state["_last"], state["_answers"]
         state["_captured"] = distributed() or self._captured
         return state
 
@@ -161,12 +170,24 @@ class Loader:
         busy = self._current and self._current() is not None and not self._current().done
         if self._open and self._open[0] == key and not busy and self.own_of_epoch is None:
             return self._open[1]
-        rank, world, worker, workers = place
-        topology = {"rank": rank, "world": world, "worker": worker, "n_workers": workers, "uneven": getattr(lib, make.UNEVEN[self.uneven])}
-        self.own = own if own is not None else self.own
-        handle = make.open_loader(self, self.stores, topology, self._threads(workers))
+        handle = self._new_handle(place, own)
         self._open = key, handle
         return handle
+
+    def _new_handle(self, place, own):
+        rank, world, worker, workers = place
+        topology = {"rank": rank, "world": world, "worker": worker, "n_workers": workers}
+        topology["uneven"] = getattr(lib, make.UNEVEN[self.uneven])
+        self.own = own if own is not None else self.own
+        return make.open_loader(self, self.stores, topology, self._threads(workers))
+
+    def _ask(self, what, function):
+        """What a C loader of this rank without workers answers, opened for that: an iteration's own must stay where it is."""
+        key = (what, self._place()[:2], self.epoch if self.own_of_epoch else None)
+        if key not in self._answers:
+            handle = self._new_handle((*key[1], 0, 1), self._own(self.epoch))
+            self._answers[key] = function(handle)
+        return self._answers[key]
 
     def _own(self, epoch):
         return make.own_batches(self.own_of_epoch(epoch), self.batch_size) if self.own_of_epoch else None
@@ -174,26 +195,23 @@ class Loader:
     # ---- epochs ----
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The epoch that the next iteration will be."""
         if self._resume is not None:
             return self._resume["epoch"]
         _, _, worker, workers = self._place()
         return self.epochs.next(worker, workers)
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Let the next iteration, also in worker processes, be epoch `epoch`. Not needed: each iteration is the next epoch by itself."""
         if int(epoch) != epoch or epoch < 0:
             raise errors.ArgumentError(f"an epoch is a number from 0 on, not {epoch!r}")
         self._resume = None
         self.epochs.set(int(epoch))
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches of an epoch for this rank (all its workers together)."""
-        rank, world, _, _ = self._place()
-        handle = self._handle((rank, world, 0, 1), self._own(self.epoch))
-        check(lib.annb_loader_set_epoch(handle, self.epoch, local.error), local.error)
-        return int(lib.annb_loader_len(handle))
+        return self._ask("len", lambda handle: int(lib.annb_loader_len(handle)))
 
     def __iter__(self):
         place = self._place()
@@ -214,7 +232,7 @@ class Loader:
 
     # ---- state ----
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Where the iteration is: after the batches that it has given. In worker processes: of this worker (torchdata's StatefulDataLoader
         asks each). A plain DataLoader with workers does not tell its dataset what was consumed: use StatefulDataLoader, or no workers."""
         if self._resume is not None:
@@ -224,7 +242,7 @@ class Loader:
             return {"annblock": STATE_VERSION, "epoch": self.epoch, "state": None}
         return {"annblock": STATE_VERSION, "epoch": last.epoch, "state": last.state()}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration go on from `state`; with another world size or number of workers too (from a state without workers)."""
         if not isinstance(state, dict) or state.get("annblock") != STATE_VERSION:
             raise errors.ArgumentError("this is not a state_dict of this release's annblock.Loader")
@@ -236,14 +254,12 @@ class Loader:
     # ---- what comes ----
 
     @property
-    def categories(self):
+    def categories(self) -> dict[str, list[str]]:
         """{label: list of its categories}: code i of a label means category i. Over several stores categories are united by name."""
-        rank, world, _, _ = self._place()
-        handle = self._handle((rank, world, 0, 1), self._own(self.epoch))
-        return {name: label_categories(handle, i) for i, name in enumerate(self.labels)}
+        return dict(self._ask("categories", lambda handle: {name: label_categories(handle, i) for i, name in enumerate(self.labels)}))
 
     @property
-    def genes(self):
+    def genes(self) -> list:
         """The names (or numbers, as given) of the columns of X as they come."""
         if self.vocabulary is not None:
             return list(self.vocabulary)

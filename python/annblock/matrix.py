@@ -1,8 +1,16 @@
 """One matrix of a store (X, a layer, …), by rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from . import errors, indexing
 from ._c import CODES, NUMPY, check, ffi, lib, local, text, view
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 FORMS = {lib.ANNB_CSR: "csr", lib.ANNB_CSC: "csc", lib.ANNB_DENSE: "dense"}
 AXES = {lib.ANNB_OBS_VAR: "var", lib.ANNB_OBS_RAW_VAR: "raw_var", lib.ANNB_OBS_FREE: "free"}
@@ -33,11 +41,11 @@ class Matrix:
         n, m = self.shape
         return f"<annblock matrix {self.name!r}: {n} × {m} {self.dtype}, {self.nnz} stored elements, from {self.form}>"
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         return 2
 
     def _genes(self):
@@ -51,7 +59,7 @@ class Matrix:
         whole = genes is None or genes is Ellipsis or (isinstance(genes, slice) and genes == slice(None))
         return rows, None if whole else indexing.resolve(genes, self.shape[1], self._genes, "gene").astype(np.int64)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         rows, genes = self._split(key)
         if self.form == "dense":
             values = self.dense(rows)
@@ -59,15 +67,20 @@ class Matrix:
         values = self.csr(rows)
         return values if genes is None else values[:, genes]
 
-    def row_nnz(self, rows=None):
+    def row_nnz(self, rows: Any = None) -> np.ndarray:
         """Stored elements of each of `rows` (all: None) as an int64 array. Reads the index only."""
         rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
         counts = np.empty(len(rows), np.uint32)
         at = ffi.from_buffer("uint32_t[]", counts)
-        check(lib.annb_fetch_nnz(self._handle, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), at, ffi.NULL, local.error), local.error)
+        check(
+            lib.annb_fetch_nnz(self._handle, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), at, ffi.NULL, local.error),
+            local.error,
+        )
         return counts.astype(np.int64)
 
-    def csr(self, rows=None, dtype=None, sort_indices=True, gene_order="original", allow_lossy=False):
+    def csr(
+        self, rows: Any = None, dtype: Any = None, sort_indices: bool = True, gene_order: str = "original", allow_lossy: bool = False
+    ) -> scipy.sparse.csr_array:
         """`rows` as a `scipy.sparse.csr_array`.
 
         `dtype`: of the values (default: the matrix's own; float16 comes as float32, which scipy needs); LossyError where a value does not
@@ -104,7 +117,9 @@ class Matrix:
         exact = int(indptr[-1])
         return (indptr, indices, values) if exact == n else (indptr, indices[:exact].copy(), values[:exact].copy())
 
-    def dense(self, rows=None, dtype=None, gene_order="original", allow_lossy=False, out=None):
+    def dense(
+        self, rows: Any = None, dtype: Any = None, gene_order: str = "original", allow_lossy: bool = False, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """`rows` as a numpy array of n × n_vars, row-major. Repeated indices are summed. `out`: a C-contiguous array to fill instead."""
         rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
         dtype = np.dtype(dtype) if dtype is not None else self.dtype if out is None else out.dtype
@@ -123,7 +138,7 @@ class Matrix:
         )  # fmt: skip
         return out
 
-    def gene_order(self, part=0):
+    def gene_order(self, part: int = 0) -> np.ndarray | None:
         """The column number behind each number of `gene_order="stored"`, as a uint32 array; None where they are the same."""
         ids = ffi.new("const uint32_t **")
         check(lib.annb_matrix_gene_order(self._handle, part, self._number, ids, local.error), local.error)

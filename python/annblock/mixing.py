@@ -1,5 +1,7 @@
 """How mixed the labels of minibatches will be, before training."""
+
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ class Entropy:
     batches: int
 
 
-def entropy(stores, label, *, batches=1000, epoch=0, **options):
+def entropy(stores: Any, label: str, *, batches: int = 1000, epoch: int = 0, **options: Any) -> Entropy:
     """The entropy of the categorical obs column `label` within minibatches of `Loader(stores, **options)`: an `Entropy`.
 
     The loader's own order is simulated, with up to `batches` batches spread over the epoch; no matrix is read.

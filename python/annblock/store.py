@@ -1,6 +1,10 @@
 """An open store."""
+
+from __future__ import annotations
+
 import html
 import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,8 +13,14 @@ from ._c import check, ffi, lib, local, name_bytes, path_bytes, text
 from .columns import Table
 from .matrix import Matrix
 
+if TYPE_CHECKING:
+    import anndata
+    import pandas as pd
 
-def open(path, generation=None, *, check_records=True):
+Path = str | os.PathLike[str]
+
+
+def open(path: Path, generation: int | None = None, *, check_records: bool = True) -> Store:
     """Open the store at `path` (a directory) for reading: a `Store`.
 
     `generation`: an older one than the newest. `check_records=False` leaves out the check of each record that is read (index pages and
@@ -36,7 +46,7 @@ class Store:
     'category'
     """
 
-    def __init__(self, path, generation=None, *, check_records=True):
+    def __init__(self, path: Path, generation: int | None = None, *, check_records: bool = True):
         self.path = os.path.abspath(os.fspath(path))
         self._check_records = check_records
         options = ffi.new("annb_open_options *", {"generation": asked_generation(generation), "skip_checks": not check_records})
@@ -48,7 +58,8 @@ class Store:
         self.n_obs, self.n_vars, self.generation = int(info.n_obs), int(info.n_vars), int(info.generation)
         self.nbytes, self.n_parts = int(info.bytes), int(info.n_parts)
         self.store_id = bytes(ffi.buffer(info.store_id)).hex()
-        self._n_matrices, self._cache = int(info.n_matrices), {}
+        self._n_matrices = int(info.n_matrices)
+        self._cache: dict[str, Any] = {}
 
     # ---- life ----
 
@@ -59,15 +70,15 @@ class Store:
         return self._held
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         return self._held is None
 
-    def close(self):
+    def close(self) -> None:
         """Let go of the store. Arrays that view its memory stay valid; it is unmapped when the last of them is gone."""
         self._held = None
         self._cache = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_):
@@ -79,49 +90,51 @@ class Store:
     # ---- what is in it ----
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """(n_obs, n_vars)"""
         return self.n_obs, self.n_vars
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.n_obs
 
     @property
-    def matrices(self):
+    def matrices(self) -> list[str]:
         """The names of the matrices, as a list: "X" and what else was packed."""
         return list(self._all())
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         """Stored elements of X."""
         return self.matrix("X").nnz
 
-    def _all(self):
+    def _all(self) -> dict[str, Matrix]:
         if "matrices" not in self._cache:
             handle = self._handle
             found = [Matrix(self, handle, i) for i in range(self._n_matrices)]
             self._cache["matrices"] = {m.name: m for m in found}
         return self._cache["matrices"]
 
-    def matrix(self, name="X"):
+    def matrix(self, name: str = "X") -> Matrix:
         """The `Matrix` called `name`: "X", "layers/counts", "raw/X", … NotFoundError."""
         try:
             return self._all()[name]
         except KeyError:
             listed = ", ".join(map(repr, self.matrices)) or "none"
-            raise errors.NotFoundError(f"{self.path}: there is no matrix {name!r} in the store; there are: {listed}", path=self.path) from None
+            raise errors.NotFoundError(
+                f"{self.path}: there is no matrix {name!r} in the store; there are: {listed}", path=self.path
+            ) from None
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         """Rows of X: `store[rows]`, `store[rows, genes]`; see `Matrix`."""
         return self.matrix("X")[key]
 
     @property
-    def obs(self):
+    def obs(self) -> Table:
         """The table of cells, a `Table`: columns are read when they are asked for."""
         return self._table("obs", self.n_obs)
 
     @property
-    def var(self):
+    def var(self) -> Table:
         """The table of genes, a `Table`."""
         return self._table("var", self.n_vars)
 
@@ -131,22 +144,22 @@ class Store:
         return self._cache[axis]
 
     @property
-    def obs_names(self):
+    def obs_names(self) -> pd.Index:
         """The names of the cells, a pandas Index."""
         return self.obs.names
 
     @property
-    def var_names(self):
+    def var_names(self) -> pd.Index:
         """The names of the genes, a pandas Index."""
         return self.var.names
 
     @property
-    def sidecar(self):
+    def sidecar(self) -> str | None:
         """Path of the `.h5ad` with everything that is not packed; None where there is none. Of the first part, when there are several."""
         return self.sidecars[0]
 
     @property
-    def sidecars(self):
+    def sidecars(self) -> list[str | None]:
         """Path of the sidecar of each part, None where a part has none."""
         return [self._part_file(part, "sidecar") for part in range(self.n_parts)] or [None]
 
@@ -156,7 +169,7 @@ class Store:
         check(lib.annb_store_part_file(self._handle, part, number, out, local.error), local.error)
         return text(out[0]) if out[0] else None
 
-    def where(self, predicate):
+    def where(self, predicate: str) -> np.ndarray:
         """Which cells a predicate over the columns of obs holds for, as a bool array: `cell_line == "CVCL_0023" and n_genes > 500`.
 
         The grammar is in SPEC.md, section 9. ArgumentError and NotFoundError point at the place in the text.
@@ -170,7 +183,7 @@ class Store:
 
     # ---- AnnData ----
 
-    def to_anndata(self, rows=None, backed=False):
+    def to_anndata(self, rows: Any = None, backed: bool = False) -> anndata.AnnData:
         """An AnnData of `rows` (all: None): the sidecar as anndata reads it, X and the other packed matrices from the store.
 
         `backed=True`: the matrices are dask arrays that read rows from the store when they are computed (dask must be installed).
@@ -179,7 +192,7 @@ class Store:
 
         return to_anndata(self, rows, backed)
 
-    def to_memory(self):
+    def to_memory(self) -> anndata.AnnData:
         """The whole store as an AnnData in memory: `to_anndata()`."""
         return self.to_anndata()
 
@@ -188,7 +201,9 @@ class Store:
     def __repr__(self):
         if self.closed:
             return f"<annblock store {self.path}, closed>"
-        lines = [f"annblock store, n_obs × n_vars = {self.n_obs} × {self.n_vars}, generation {self.generation}, {size(self.nbytes)}: {self.path}"]
+        lines = [
+            f"annblock store, n_obs × n_vars = {self.n_obs} × {self.n_vars}, generation {self.generation}, {size(self.nbytes)}: {self.path}"
+        ]
         for label, names in (("matrices", self.matrices), ("obs", self.obs.columns), ("var", self.var.columns)):
             if names:
                 lines.append(f"    {label}: {', '.join(map(repr, names))}")
@@ -197,11 +212,19 @@ class Store:
     def _repr_html_(self):
         if self.closed:
             return f"<p>{html.escape(repr(self))}</p>"
-        rows = [("path", self.path), ("cells × genes", f"{self.n_obs:,} × {self.n_vars:,}"), ("generation", self.generation), ("size", size(self.nbytes))]
+        rows = [
+            ("path", self.path),
+            ("cells × genes", f"{self.n_obs:,} × {self.n_vars:,}"),
+            ("generation", self.generation),
+            ("size", size(self.nbytes)),
+        ]
         for m in self._all().values():
             rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {m.nnz:,} stored elements, {size(m.nbytes)}"))
         rows += [("obs", ", ".join(self.obs.columns)), ("var", ", ".join(self.var.columns))]
-        cells = "".join(f"<tr><th style='text-align:left'>{html.escape(str(a))}</th><td style='text-align:left'>{html.escape(str(b))}</td></tr>" for a, b in rows)
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(str(a))}</th><td style='text-align:left'>{html.escape(str(b))}</td></tr>"
+            for a, b in rows
+        )
         return f"<table><caption>annblock store</caption>{cells}</table>"
 
 

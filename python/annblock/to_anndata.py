@@ -1,4 +1,5 @@
 """A store, or rows of it, as AnnData."""
+
 import warnings
 
 import numpy as np

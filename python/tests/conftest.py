@@ -1,4 +1,5 @@
 """Fixtures of the package's tests; also what the doctests use."""
+
 import os
 import sys
 from pathlib import Path

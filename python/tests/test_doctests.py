@@ -1,13 +1,17 @@
 """The examples in the docstrings run as written."""
+
 import doctest
 import importlib
 import pkgutil
 
+import annblock
 import pytest
 
-import annblock
-
-MODULES = [m.name for m in pkgutil.walk_packages(annblock.__path__, "annblock.") if not m.name.startswith(("annblock._native", "annblock._convert"))]
+MODULES = [
+    m.name
+    for m in pkgutil.walk_packages(annblock.__path__, "annblock.")
+    if not m.name.startswith(("annblock._native", "annblock._convert"))
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

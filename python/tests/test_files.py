@@ -1,21 +1,25 @@
 """What the package reads from a packed file equals what h5py, scipy and anndata read from the source."""
+
 import shutil
 import warnings
 
+import annblock
 import h5py
+import made_files
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from support import LONG, Rows, by_gene, listed, opens_in_anndata, real_files
 
-import annblock
-import made_files
-
 NOT_YET = listed("not_yet.txt")
-BESIDE = {"gen_layout_external_storage.h5ad": ("gen_ext.bin", np.arange(20, dtype="f4").tobytes())}  # X's values, which are not in the folder
+BESIDE = {
+    "gen_layout_external_storage.h5ad": ("gen_ext.bin", np.arange(20, dtype="f4").tobytes())
+}  # X's values, which are not in the folder
 SLOW = {"gen_csr_nnz_over_2p31_vds.h5ad"}
-REAL = [pytest.param(p, id=p.name) for p in real_files("accept")] or [pytest.param(None, marks=pytest.mark.skip(reason="H5AD_DIR is not set"))]
+REAL = [pytest.param(p, id=p.name) for p in real_files("accept")] or [
+    pytest.param(None, marks=pytest.mark.skip(reason="H5AD_DIR is not set"))
+]
 
 
 def x_of(path):

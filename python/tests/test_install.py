@@ -1,4 +1,5 @@
 """The source distribution holds all that building needs; without HDF5 the package still reads."""
+
 import os
 import shutil
 import subprocess

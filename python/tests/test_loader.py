@@ -1,4 +1,5 @@
 """The loader through Python, without torch."""
+
 import gc
 import os
 import pickle
@@ -8,13 +9,12 @@ import sys
 import warnings
 from pathlib import Path
 
+import annblock
 import anndata
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-
-import annblock
 
 
 def rows_of(batches):
@@ -28,7 +28,9 @@ def loader(store, **options):
 # ---- what a batch holds ----
 
 
-@pytest.mark.parametrize("options", [{}, {"sort_indices": True}, {"output": "dense"}, {"access": "pread"}, {"dtype": "int32"}, {"num_threads": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"sort_indices": True}, {"output": "dense"}, {"access": "pread"}, {"dtype": "int32"}, {"num_threads": 1}]
+)
 def test_batches_equal_the_source(store, adata, options):
     batches = list(loader(store, labels=["cell_line", "plate"], **options))
     assert sorted(rows_of(batches)) == list(range(2000))
@@ -193,7 +195,10 @@ def test_several_stores(tmp_path):
     parts = []
     for i, (n, lines) in enumerate([(100, ["x", "y"]), (70, ["z", "x"])]):
         rng = np.random.default_rng(i)
-        a = anndata.AnnData(sp.random(n, 30, 0.4, "csr", np.float32, rng), obs=pd.DataFrame({"line": pd.Categorical(rng.choice(lines, n), lines)}, index=[f"{i}_{j}" for j in range(n)]))
+        a = anndata.AnnData(
+            sp.random(n, 30, 0.4, "csr", np.float32, rng),
+            obs=pd.DataFrame({"line": pd.Categorical(rng.choice(lines, n), lines)}, index=[f"{i}_{j}" for j in range(n)]),
+        )
         a.write_h5ad(tmp_path / f"{i}.h5ad")
         annblock.pack(tmp_path / f"{i}.h5ad", tmp_path / f"{i}.annblock")
         parts.append(a)
@@ -204,7 +209,9 @@ def test_several_stores(tmp_path):
     for batch in batches:
         assert np.array_equal(batch.X.toarray(), x[batch.rows].toarray())
         assert [one.categories["line"][c] for c in batch.obs["line"]] == list(lines[batch.rows])
-    balanced = loader([tmp_path / "0.annblock", tmp_path / "1.annblock"], labels=["line"], strategy="balanced", num_samples=6000, block_size=2)
+    balanced = loader(
+        [tmp_path / "0.annblock", tmp_path / "1.annblock"], labels=["line"], strategy="balanced", num_samples=6000, block_size=2
+    )
     assert np.allclose(np.bincount(np.concatenate([b.obs["line"] for b in balanced])) / 6000, 1 / 3, atol=0.05)
 
 
@@ -247,6 +254,19 @@ def test_resume(store):
     reference = loader(store)
     reference.set_epoch(1)
     assert np.array_equal(after, rows_of(reference))
+
+
+def test_state_is_left_alone(store):
+    """Asking for length and categories after leaving an epoch early does not move the state."""
+    one = loader(store, labels="plate")
+    for batch in one:
+        if batch.step == 4:
+            break
+    assert len(one) == 63 and len(one.categories["plate"]) == 6
+    two = loader(store, labels="plate")
+    two.load_state_dict(one.state_dict())
+    whole = [b.rows for b in loader(store)]
+    assert [b.rows.tolist() for b in two] == [r.tolist() for r in whole[5:]]
 
 
 def test_resume_twice_and_at_the_ends(store):
@@ -316,7 +336,8 @@ def test_damage(tmp_path, example_h5ad):
     "options",
     [
         {"batch_size": 0}, {"block_size": -1}, {"fetch_factor": 1.5}, {"strategy": "random"}, {"output": "jax"}, {"access": "http"},
-        {"gene_order": "alphabet"}, {"labels": ["nope"]}, {"labels": ["n_genes"]}, {"matrices": ["nope"]}, {"rank": 3, "world_size": 2}, {"dtype": "complex64"},
+        {"gene_order": "alphabet"}, {"labels": ["nope"]}, {"labels": ["n_genes"]}, {"matrices": ["nope"]}, {"rank": 3, "world_size": 2},
+        {"dtype": "complex64"},
     ],
 )  # fmt: skip
 def test_bad_options(store, options):

@@ -1,13 +1,13 @@
 """Stores of several parts read as one table."""
+
 import warnings
 
+import annblock
 import anndata
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-
-import annblock
 
 
 def make(n, seed, categories, genes=40, extra=False):
@@ -16,7 +16,9 @@ def make(n, seed, categories, genes=40, extra=False):
     x.data = rng.integers(1, 9, x.nnz).astype(np.float32)
     line = pd.Categorical(rng.choice(categories, n), categories=categories)
     line = pd.Categorical.from_codes(np.where(rng.random(n) < 0.1, -1, line.codes), dtype=line.dtype)
-    obs = pd.DataFrame({"line": line, "depth": rng.random(n), "note": [f"n{i % 5}" for i in range(n)]}, index=[f"c{seed}_{i}" for i in range(n)])
+    obs = pd.DataFrame(
+        {"line": line, "depth": rng.random(n), "note": [f"n{i % 5}" for i in range(n)]}, index=[f"c{seed}_{i}" for i in range(n)]
+    )
     if extra:
         obs["only"] = np.arange(n)
     return anndata.AnnData(x, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(genes)]))

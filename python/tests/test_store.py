@@ -1,4 +1,5 @@
 """Opening, looking, indexing, pickling; threads, forks, leaks; errors."""
+
 import gc
 import multiprocessing
 import os
@@ -9,14 +10,13 @@ import threading
 import warnings
 from pathlib import Path
 
+import annblock
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import annblock
 
 quick = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -107,7 +107,11 @@ def test_rows(store, adata, key):
     got = store[key]
     expected = sp.csr_array(adata.X)[np.arange(2000)[key] if isinstance(key, slice) else positions(key, 2000)]
     assert isinstance(got, sp.csr_array) and got.shape == expected.shape and got.dtype == expected.dtype and got.has_sorted_indices
-    assert np.array_equal(got.indptr, expected.indptr) and np.array_equal(got.indices, expected.indices) and np.array_equal(got.data, expected.data)
+    assert (
+        np.array_equal(got.indptr, expected.indptr)
+        and np.array_equal(got.indices, expected.indices)
+        and np.array_equal(got.data, expected.data)
+    )
 
 
 def positions(key, n):
@@ -389,7 +393,9 @@ def test_matrices(tmp_path, example_h5ad, adata):
     assert (store.matrix("layers/unspliced")[rows] != adata.layers["unspliced"][rows]).nnz == 0
     assert np.array_equal(store.matrix("obsm/X_pca")[rows], adata.obsm["X_pca"][rows])
     got = store.to_anndata(rows)
-    assert (got.layers["unspliced"] != adata.layers["unspliced"][rows]).nnz == 0 and np.array_equal(got.obsm["X_pca"], adata.obsm["X_pca"][rows])
+    assert (got.layers["unspliced"] != adata.layers["unspliced"][rows]).nnz == 0 and np.array_equal(
+        got.obsm["X_pca"], adata.obsm["X_pca"][rows]
+    )
     loader = annblock.Loader(store, matrices=["X", "layers/unspliced"], genes=[5, 4])
     batch = next(iter(loader))
     assert np.array_equal(batch["layers/unspliced"].toarray(), adata.layers["unspliced"][batch.rows][:, [5, 4]].toarray())
@@ -448,5 +454,7 @@ def test_interrupt(tmp_path):
 
     x = sp.random(30000, 2000, 0.1, "csr", np.float32, np.random.default_rng(0))
     anndata.AnnData(x).write_h5ad(tmp_path / "big.h5ad")
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED, tmp_path / "big.h5ad", tmp_path / "s"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, tmp_path / "big.h5ad", tmp_path / "s"], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.split() == ["interrupted", "False"], done

@@ -5,6 +5,7 @@
 annbatch's Loader takes its matrices as zarr arrays, CSR datasets of anndata, scipy's csr or numpy arrays only: a store's rows go in as what
 `store[rows]` or `to_anndata` give, in memory; a `Matrix` itself is refused by its `add_dataset`.
 """
+
 import annbatch.abc
 import numpy as np
 
@@ -19,7 +20,8 @@ NO_STORE = "0" * 32
 class Sampler(annbatch.abc.Sampler):
     """Block shuffling in fetches, as `annblock.Loader` does it: each pass is the next epoch, a pure function of the seed.
 
-    `mask` (a slice of the observations) is heeded. `rng` is not used: the order comes from `seed`. Strategies: "block", "sequential", "buffer".
+    `mask` (a slice of the observations) is heeded. `rng` is not used: the order comes from `seed`. Strategies: "block", "sequential",
+    "buffer".
     Each load request is one fetch: the rows of `fetch_factor` batches in their order.
     """
 

@@ -1,12 +1,14 @@
 """scDataset over a store, and scDataset's callbacks with our Loader.
 
-    from scdataset import scDataset, BlockShuffling
-    dataset = scDataset(Collection("cells.annblock"), BlockShuffling(), batch_size=64)
+from scdataset import scDataset, BlockShuffling
+dataset = scDataset(Collection("cells.annblock"), BlockShuffling(), batch_size=64)
 """
+
 import numpy as np
 
 from ..matrix import Matrix
-from ..store import Store, open as open_store
+from ..store import Store
+from ..store import open as open_store
 
 
 class Collection:

@@ -1,9 +1,12 @@
 """Neighbours over our stores. Each is left out where it is not installed: make check-peers."""
+
+import annblock
+import subprocess
+import sys
+
 import anndata
 import numpy as np
 import pytest
-
-import annblock
 
 
 def test_scdataset(example_store, adata):
@@ -51,6 +54,13 @@ def test_annbatch_sampler(example_store, adata, strategy):
         every.append(batch["index"])
         assert np.array_equal(batch["X"], adata.X[batch["index"]].toarray())
     assert sorted(np.concatenate(every)) == list(range(2000))
+
+
+def test_lightning_example(example_store, example_h5ad):
+    pytest.importorskip("lightning")
+    program = example_h5ad.parent / "lightning_module.py"
+    done = subprocess.run([sys.executable, program, example_store, "cell_line"], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0 and done.stdout.strip().endswith("after 64 batches"), done
 
 
 def test_annbatch_mask():

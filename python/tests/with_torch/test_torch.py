@@ -1,4 +1,5 @@
 """The loader with torch: DataLoader's workers, torch.distributed, StatefulDataLoader, tensors, training."""
+
 import pickle
 import re
 import sys
@@ -9,11 +10,10 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+import annblock  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as mp  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
-
-import annblock  # noqa: E402
 
 N = 2000
 
@@ -88,7 +88,9 @@ def reference(example_store):
     return epochs_of(make(example_store), 4)
 
 
-@pytest.mark.parametrize("workers, method, persistent", [(1, "fork", False), (2, "fork", False), (3, "fork", True), (2, "spawn", False), (1, "spawn", True)])
+@pytest.mark.parametrize(
+    "workers, method, persistent", [(1, "fork", False), (2, "fork", False), (3, "fork", True), (2, "spawn", False), (1, "spawn", True)]
+)
 def test_workers(example_store, reference, workers, method, persistent):
     loader = make(example_store)
     data = DataLoader(loader, batch_size=None, num_workers=workers, multiprocessing_context=method, persistent_workers=persistent)
@@ -179,11 +181,13 @@ def in_group(rank, world, where, path, workers, out):
         dist.destroy_process_group()
 
 
-
 @pytest.mark.parametrize("world, workers", [(2, 0), (3, 0), (2, 2)])
 def test_ddp(example_store, tmp_path, world, workers):
     context = mp.get_context("spawn")
-    processes = [context.Process(target=in_group, args=(r, world, tmp_path / "group", str(example_store), workers, tmp_path / "out")) for r in range(world)]
+    processes = [
+        context.Process(target=in_group, args=(r, world, tmp_path / "group", str(example_store), workers, tmp_path / "out"))
+        for r in range(world)
+    ]
     for p in processes:
         p.start()
     for p in processes:
