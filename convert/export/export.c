@@ -260,12 +260,8 @@ static annb_status write_whole(export *e, annb_error *err) {
 /* ---- several parts: a new file ---- */
 
 static annb_status write_parts(const export *e, annb_error *err) {
-  const annb_concat concat = {e->store, e->context, e->out.temp, e->options.memory, e->options.progress, e->options.user};
+  const annb_concat concat = {e->store, e->context, e->out.temp, &e->options, &e->rows, &e->genes};
   return annb_concat_write(&concat, err);
-}
-
-static annb_status refuse_subset(const export *e, annb_error *err) {
-  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts, and cells or genes can be chosen of one: name it with --part", e->n_parts);
 }
 
 static annb_status run(export *e, annb_error *err) {
@@ -274,7 +270,7 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = open_store(e, err);
   if (!s) s = check_outside(e, err);
   if (!s) s = check_writable(e, err);
-  if (!s && subset) s = e->n_parts > 1 ? refuse_subset(e, err) : annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
+  if (!s && (subset || e->n_parts > 1)) s = annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
   if (!s) s = e->n_parts > 1 ? write_parts(e, err) : subset ? write_subset(e, err) : write_whole(e, err);
   annb_merged_close(&e->merged);
   if (!s) s = flush_to_disk(e->out.temp, err);
