@@ -137,12 +137,21 @@ static annb_status check_writable(const export *e, annb_error *err) {
   return s;
 }
 
+/* What follows the name of a temporary file in a message about it; NULL when it is about something else. */
+static const char *after_temporary(const export *e, const char *message) {
+  const char *const names[] = {e->out.temp, e->cut_name};
+  for (size_t i = 0; i < 2; i++) {
+    const size_t n = names[i] ? strlen(names[i]) : 0;
+    if (n && !strncmp(message, names[i], n) && !strncmp(message + n, ": ", 2)) return message + n + 2;
+  }
+  return NULL;
+}
+
 /* A failure on the file being written is told of the output: the other name says nothing to anybody. */
 static void name_output(const export *e, annb_error *err) {
-  size_t n = e->out.temp ? strlen(e->out.temp) : 0;
-  if (!err || !n || strncmp(err->message, e->out.temp, n) || strncmp(err->message + n, ": ", 2)) return;
+  if (!err || !after_temporary(e, err->message)) return;
   annb_error told = *err;
-  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", told.message + n + 2, e->out.dir);
+  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", after_temporary(e, told.message), e->out.dir);
   err->system_errno = told.system_errno;
   err->row = told.row;
 }

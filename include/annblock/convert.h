@@ -95,7 +95,7 @@ typedef struct annb_annotate_options {
  * genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be NULL. */
 annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
 typedef enum annb_compression {
-  ANNB_COMPRESSION_SOURCE = 0, /* the filters of the source, as far as they are here and exact */
+  ANNB_COMPRESSION_SOURCE = 0, /* the filters of the source, as far as they are here and exact; of several parts together: none */
   ANNB_COMPRESSION_NONE = 1,
   ANNB_COMPRESSION_GZIP = 2    /* shuffle and gzip */
 } annb_compression;
@@ -130,8 +130,10 @@ typedef struct annb_export_options {
  * attributes and links.
  * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the matrices that
  * all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in the sidecars alone
- * (uns, what is not packed) is in no such file; raw is not either. A subset of several parts together is refused (ANNB_EUNSUPPORTED).
- * With a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm, obsp, varp by the
+ * (uns, what is not packed) is in no such file; raw is not either. A subset has the cells (store row numbers) and genes (of the store) asked for:
+ * their rows of obs and var and of these matrices, in the order asked for, elements ascending; `skip` may name columns ("obs/x", "var/x") and
+ * matrices ("X", "layers/x", "obsm/x"). Uncompressed unless options->compression is ANNB_COMPRESSION_GZIP.
+ * Of one part with a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm, obsp, varp by the
  * cells and genes they belong to, raw by its cells, all else whole. Encodings, types, attributes stay; categories too, also those no longer used.
  * Sparse rows keep the order of their elements, unless genes change order: then they ascend; CSC columns ascend. What belongs to cells or genes
  * and cannot be cut (ragged arrays, links to objects of another kind, external links, objects of unknown encoding, or of a length that does not fit)
