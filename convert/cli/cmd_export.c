@@ -23,7 +23,8 @@ typedef struct arguments {
 static const struct argp_option options[] = {
     {.key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
     {.name = "force", .key = FORCE, .doc = "Replace OUT.h5ad if it exists, once the new file is complete"},
-    {.name = "part", .key = PART, .arg = "K", .doc = "Of a store of several parts: this one (0 is the first), as its source was; else a file of all"},
+    {.name = "part", .key = PART, .arg = "K",
+     .doc = "Of a store of several parts: this one (0 is the first), as its source was; else a file of all"},
     {.name = "rows", .key = ROWS, .arg = "A:B", .doc = "Only cells A to B - 1, counted from 0; may be given again, in the order wanted"},
     {.name = "rows-file", .key = ROWS_FILE, .arg = "FILE", .doc = "Only the cells with these numbers, one a line, in this order"},
     {.name = "where", .key = WHERE, .arg = "TEXT",
@@ -107,8 +108,8 @@ static const struct argp parser = {
     .options = options,
     .parser = parse,
     .args_doc = "STORE -o OUT.h5ad",
-    .doc = "Write the .h5ad file that a store was packed from: the same objects, types, values, attributes and links; or one of some of its "
-           "cells and genes."};
+    .doc = "Write the .h5ad file that a store was packed from: the same objects, types, values, attributes and links; or one of some of "
+           "its cells and genes. Of several parts: one new file of what readers see."};
 
 int cmd_export(int argc, char **argv) {
   arguments a = {0};

@@ -14,8 +14,8 @@ typedef struct annb_concat {
 } annb_concat;
 
 /* Create the file: obs (the columns of the store), var (the store's genes), and every matrix that all parts have: X and layers as CSR,
- * obsm as arrays; of the cells and genes selected. options->subset.skip may name columns ("obs/batch") and matrices, which are left out. Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from
- * 0.11 on. */
+ * obsm as arrays; of the cells and genes selected. options->subset.skip may name columns ("obs/batch") and matrices, which are left out.
+ * Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from 0.11 on. */
 annb_status annb_concat_write(const annb_concat *concat, annb_error *err);
 
 /* ---- between concat.c and its other files ---- */

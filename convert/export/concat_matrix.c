@@ -102,7 +102,8 @@ static annb_status write_blocks(const annb_concat *concat, uint32_t matrix, cons
   const uint64_t row_bytes = info->n_cols * annb_dtype_size(info->dtype), most = block_rows(concat, row_bytes);
   if (!row_bytes) return ANNB_OK;
   if (!most)
-    return annb_fail(err, ANNB_ENOMEM, annb_store_path(concat->store), "a row of %s does not fit the memory allowed: allow more", info->name);
+    return annb_fail(err, ANNB_ENOMEM, annb_store_path(concat->store), "a row of %s does not fit the memory allowed: allow more",
+                     info->name);
   uint64_t *rows = malloc(most * sizeof *rows);
   uint8_t *values = malloc(most * row_bytes);
   annb_status s = rows && values ? ANNB_OK : annb_fail_memory(err);

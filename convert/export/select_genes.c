@@ -87,8 +87,8 @@ static annb_status choose(void *user, char *line, uint64_t at, annb_error *err) 
     return ANNB_OK;
   }
   if (twice)
-    return annb_fail(err, ANNB_EINPUT, c->path, "line %" PRIu64 ": several genes are called '%.200s': give the numbers of their columns", at,
-                     line);
+    return annb_fail(err, ANNB_EINPUT, c->path, "line %" PRIu64 ": several genes are called '%.200s': give the numbers of their columns",
+                     at, line);
   if (c->chosen[number]) return annb_fail(err, ANNB_EINPUT, c->path, "line %" PRIu64 ": gene '%.200s' is asked for twice", at, line);
   c->chosen[number] = 1;
   if (s->n && number < s->items[s->n - 1]) s->ascending = false;
