@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,17 +164,19 @@ double lap_copy(const lap_raw *raw, const uint64_t *rows, uint64_t n_rows, uint3
 
 /* ---- random reads ---- */
 
+/* Places of the file, each once, in an order that jumps. */
 typedef struct reader {
   int fd;
-  uint64_t size, file_size, state, bytes;
+  uint64_t size, n_places, stride, bytes;
+  atomic_ullong *next;
   double until;
 } reader;
 
 static void *read_some(void *user) {
   reader *r = user;
   char *to = bench_get(r->size, 1);
-  while (lap_now() < r->until) {
-    uint64_t at = bench_random(&r->state) % (r->file_size - r->size);
+  for (uint64_t i; (i = atomic_fetch_add(r->next, 1)) < r->n_places && lap_now() < r->until;) {
+    uint64_t at = i % r->n_places * r->stride % r->n_places * r->size;
     ssize_t n = pread(r->fd, to, r->size, (off_t)at);
     if (n <= 0) bench_fail("cannot read a segment");
     r->bytes += (uint64_t)n;
@@ -195,20 +198,25 @@ static void find_largest(void *user, const char *file) {
   snprintf(l->path, sizeof l->path, "%s", file);
 }
 
+static uint64_t gcd(uint64_t a, uint64_t b) { return b ? gcd(b, a % b) : a; }
+
 double lap_random_reads(const char *path, uint64_t size, double seconds) {
   pthread_t threads[LAP_READERS];
   reader readers[LAP_READERS];
   largest l = {.size = 0};
   uint64_t bytes = 0;
+  atomic_ullong next = 0;
   lap_drop_cache(path);
   each_segment(path, find_largest, &l);
-  if (l.size <= size) bench_fail("the store is too small for random reads");
+  uint64_t n_places = l.size / size, stride = n_places / 8 * 5 + 1;
+  if (n_places < 2) bench_fail("the store is too small for random reads");
+  while (gcd(stride, n_places) > 1) stride++;
   int fd = open(l.path, O_RDONLY);
   if (fd < 0) bench_fail("cannot open %s", l.path);
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   double start = lap_now();
   for (uint32_t i = 0; i < LAP_READERS; i++) {
-    readers[i] = (reader){fd, size, l.size, i + 1, 0, start + seconds};
+    readers[i] = (reader){fd, size, n_places, stride, 0, &next, start + seconds};
     if (pthread_create(&threads[i], NULL, read_some, &readers[i])) bench_fail("cannot start a thread");
   }
   for (uint32_t i = 0; i < LAP_READERS; i++) {

@@ -32,20 +32,37 @@ void annb_row_map(const annb_gene_table *genes, uint32_t *indices, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) indices[i] = genes->wide[indices[i]];
 }
 
-uint32_t annb_row_keep(const annb_gene_table *genes, bool sorted, uint32_t *indices, uint8_t *values, uint32_t size, uint32_t n) {
-  if (!genes || genes->n_kept == genes->n_out) return n;
+/* Without a branch: every element is copied, and the place moves on behind those that stay. */
+static uint32_t keep_words(uint32_t limit, uint32_t *indices, uint32_t *values, uint32_t n) {
   uint32_t k = 0;
-  if (sorted) { /* they are the last */
-    while (n && indices[n - 1] >= genes->n_kept) n--;
-    return n;
-  }
   for (uint32_t i = 0; i < n; i++) {
-    if (indices[i] >= genes->n_kept) continue;
+    uint32_t index = indices[i];
+    indices[k] = index;
+    values[k] = values[i];
+    k += index < limit;
+  }
+  return k;
+}
+
+static uint32_t keep_values(uint32_t limit, uint32_t *indices, uint8_t *values, uint32_t size, uint32_t n) {
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (indices[i] >= limit) continue;
     indices[k] = indices[i];
     memmove(values + (size_t)k * size, values + (size_t)i * size, size);
     k++;
   }
   return k;
+}
+
+uint32_t annb_row_keep(const annb_gene_table *genes, bool sorted, uint32_t *indices, uint8_t *values, uint32_t size, uint32_t n) {
+  if (!genes || genes->n_kept == genes->n_out) return n;
+  if (sorted) { /* they are the last */
+    while (n && indices[n - 1] >= genes->n_kept) n--;
+    return n;
+  }
+  bool words = size == sizeof(uint32_t) && (uintptr_t)values % sizeof(uint32_t) == 0;
+  return words ? keep_words(genes->n_kept, indices, (uint32_t *)(void *)values, n) : keep_values(genes->n_kept, indices, values, size, n);
 }
 
 /* ---- sorting: index << 32 | position by the index's bytes, least first; such a sort is stable ---- */

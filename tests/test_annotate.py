@@ -1,5 +1,9 @@
 """New metadata for cells that are packed: the matrices stay, everything else is the new file's."""
+import resource
 import shutil
+import signal
+import subprocess
+import time
 import warnings
 
 import h5py
@@ -130,6 +134,52 @@ def test_other_cells_are_refused(packed, tmp_path):
     new = renewed(packed)
     new.var_names = list(new.var_names[1::-1]) + list(new.var_names[2:])
     refuse(new, "gene 0 is 'g1', in the store 'g0'")
+
+
+def test_full_disk(packed, tmp_path):
+    store = tmp_path / "s"
+    renewed(packed, X=packed.X).write_h5ad(tmp_path / "new.h5ad")
+    before = tree(store)
+    for limit in (100, 2000, 5000, 9000, 15000, 20000):
+        result = run("annotate", store, "--from", tmp_path / "new.h5ad", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        assert result.code == 1, (limit, str(result))
+        assert tree(store) == before and not list((store / "tmp").iterdir())
+
+
+def test_killed(packed, tmp_path):
+    """kill -9 at many moments: one generation or the other, and the next writer cleans up."""
+    store, copy = tmp_path / "s", tmp_path / "copy"
+    renewed(packed).write_h5ad(tmp_path / "new.h5ad")
+    before = tree(store)
+    for i in range(8):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(store, copy)
+        p = subprocess.Popen([support.CLI, "annotate", copy, "--from", tmp_path / "new.h5ad"], stderr=subprocess.DEVNULL)
+        time.sleep(0.006 * i)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        assert all((copy / k).read_bytes() == v for k, v in before.items())
+        assert support.info(copy)["generation"] in (1, 2)
+        ok("annotate", copy, "--from", tmp_path / "new.h5ad")
+        assert not list((copy / "tmp").iterdir())
+        ok("verify", copy)
+
+
+def test_beside_appends(packed, tmp_path):
+    store = tmp_path / "s"
+    new = renewed(packed)
+    new.write_h5ad(tmp_path / "new.h5ad")
+    for i in range(3):
+        cells(10 + i, 20, GENES_A, ["k"]).write_h5ad(tmp_path / f"c{i}.h5ad")
+    commands = [["append", store, tmp_path / f"c{i}.h5ad"] for i in range(3)] + [["annotate", store, "--from", tmp_path / "new.h5ad", "--part", "0"]]
+    running = [subprocess.Popen([support.CLI, *c], stderr=subprocess.PIPE) for c in commands]
+    for p in running:
+        _, err = p.communicate(timeout=60)
+        assert p.returncode == 0, err.decode()
+    report = support.info(store)
+    assert report["generation"] == 5 and report["parts"] == 4 and report["n_obs"] == 130
+    ok("verify", store)
+    check_export(packed, new, store, tmp_path / "out.h5ad", "--part", 0)
 
 
 def test_damaged_restore_file(packed, tmp_path):

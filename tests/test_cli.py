@@ -18,7 +18,7 @@ import made_files
 from h5compare import differences
 from support import CLI, EXAMPLE, SANITIZED, environment, heed_signals, info, ok, refused, run, tree
 
-COMMANDS = ["pack", "info", "head", "verify", "export", "convert-check"]
+COMMANDS = ["pack", "info", "head", "verify", "export", "convert-check", "sample", "entropy", "bench"]
 
 
 @pytest.fixture(scope="module")

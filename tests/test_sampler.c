@@ -391,7 +391,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("sampler");
   TCase *tc = tcase_create("sampler");
-  tcase_set_timeout(tc, 60);
+  tcase_set_timeout(tc, 180);
   tcase_add_loop_test(tc, any_parameters, 0, 4);
   tcase_add_loop_test(tc, uniform_small, 0, 3);
   tcase_add_loop_test(tc, uniform_large, 0, 4);

@@ -226,7 +226,8 @@ START_TEST(rotation) {
     for (uint64_t epoch = 0; epoch < 6; epoch++) {
       uint32_t *counts = calloc(n_rows, sizeof *counts);
       for (uint32_t rank = 0; rank < world; rank++) {
-        uint64_t n, *batches = rank_batches(sampler, (annb_topology){.rank = rank, .world = world, .n_workers = 1, .uneven = ANNB_DROP}, epoch, NULL, 0, &n);
+        annb_topology t = {.rank = rank, .world = world, .n_workers = 1, .uneven = ANNB_DROP};
+        uint64_t n, *batches = rank_batches(sampler, t, epoch, NULL, 0, &n);
         for (uint64_t i = 0; i < n; i++) counts[batches[i]]++;
         free(batches);
       }
@@ -313,7 +314,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("sampler_plan");
   TCase *tc = tcase_create("sampler_plan");
-  tcase_set_timeout(tc, 60);
+  tcase_set_timeout(tc, 180);
   tcase_add_loop_test(tc, any_topology, 0, 4);
   tcase_add_test(tc, workers_in_turn);
   tcase_add_loop_test(tc, resume_everywhere, 0, 4);

@@ -14,6 +14,7 @@
 
 #define ULL(x) ((unsigned long long)(x))
 #define DEFAULT_MEMORY (UINT64_C(512) << 20)
+#define LEAST_MEMORY (UINT64_C(32) << 20)
 
 typedef struct annotate {
   const char *store, *from;
@@ -238,6 +239,7 @@ annb_status annb_annotate(const char *store, const char *from, const annb_annota
   annb_manifest_init(&a.base);
   if (options) a.options = *options;
   if (!a.options.memory) a.options.memory = DEFAULT_MEMORY;
+  if (a.options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs at least 32 MiB of memory");
   a.join = (annb_join){.note = a.options.note, .user = a.options.user};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = run(&a, generation ? generation : &ignored, err);
