@@ -244,6 +244,15 @@ def userblock(path):
         f.write(b"a note in the user block")
 
 
+@accept("userblock_unwritten")
+def userblock_unwritten(path):
+    """X was never written: no address, to which HDF5 adds the size of the user block."""
+    write(path, np.ones((30, 20), "f4"), userblock=512)
+    with h5py.File(path, "r+") as f:
+        del f["X"]
+        encode(f.create_dataset("X", (30, 20), "f4"), "array", "0.2.0")
+
+
 @accept("columns")
 def many_columns(path):
     n = 200
