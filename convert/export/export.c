@@ -1,5 +1,3 @@
-#define _XOPEN_SOURCE 700 /* realpath */
-
 #include "../sidecar/files.h"
 #include "concat.h"
 #include "fill.h"
@@ -12,6 +10,7 @@
 #include "../../store/io.h"
 #include "../../store/manifest.h"
 #include "../../store/segment.h"
+#include "../../store/target.h"
 
 #include <annblock/annblock.h>
 #include <annblock/convert.h>
@@ -48,18 +47,6 @@ static annb_status read_options(export *e, const annb_export_options *options, a
     return annb_fail(err, ANNB_EINVAL, NULL, "compression is source, none or gzip of level 1 to 9");
   if (e->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs at least 32 MiB of memory");
   return ANNB_OK;
-}
-
-/* The output must not lie in the store. */
-static annb_status check_outside(const export *e, annb_error *err) {
-  char *store = realpath(e->store_path, NULL), *dir = realpath(e->out.dir, NULL);
-  annb_status s = store && dir ? ANNB_OK : annb_fail_errno(err, store ? e->out.dir : e->store_path, "examine");
-  size_t n = store ? strlen(store) : 0;
-  if (!s && !strncmp(dir, store, n) && (dir[n] == '/' || !dir[n]))
-    s = annb_fail(err, ANNB_EINVAL, e->output, "lies inside the store, whose files never change: choose another place");
-  free(store);
-  free(dir);
-  return s;
 }
 
 /* SPEC.md 2.2: features that readers may ignore and export may not. */
@@ -277,7 +264,7 @@ static annb_status run(export *e, annb_error *err) {
   const bool subset = annb_subset_wanted(&e->options.subset);
   annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
   if (!s) s = open_store(e, err);
-  if (!s) s = check_outside(e, err);
+  if (!s) s = annb_target_check_outside(e->out.path, err);
   if (!s) s = check_writable(e, err);
   if (!s && (subset || e->n_parts > 1)) s = annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
   if (!s) s = e->n_parts > 1 ? write_parts(e, err) : subset ? write_subset(e, err) : write_whole(e, err);
