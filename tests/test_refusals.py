@@ -1,5 +1,10 @@
 """What would write a broken file, or something else than was meant, is refused, and leaves nothing behind."""
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from support import EXAMPLE, ok, refused, run, tree
 
@@ -35,3 +40,51 @@ def test_join_key_of_one_file(tmp_path):
     assert EXAMPLE.name in text and "has no column 'nosuch' in var, which genes are to be matched by" in text
     assert not (tmp_path / "s").exists()
     ok("pack", EXAMPLE, "-o", tmp_path / "t", "--join-key", "gene_ids", "--matrix", "all")
+
+
+# ---- export --skip ----
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A store with columns of all encodings, a table in obsm and a raw."""
+    path = tmp_path_factory.mktemp("tables")
+    obs = pd.DataFrame(
+        {"kind": pd.Categorical(["b", "a"] * 5), "maybe": pd.array([1, None] * 5, dtype="Int64"), "number": np.arange(10)},
+        index=[f"c{i}" for i in range(10)],
+    )
+    a = anndata.AnnData(sp.random(10, 4, 0.5, "csr", dtype="f4", random_state=1), obs, layers={"x": np.ones((10, 4), "f4")})
+    a.obsm["table"] = pd.DataFrame({"one": np.arange(10), "two": np.arange(10)}, index=obs.index)
+    a.uns["table"] = pd.DataFrame({"one": [1]})
+    a.raw = a.copy()
+    a.write_h5ad(path / "a.h5ad")
+    ok("pack", path / "a.h5ad", "-o", path / "s", "--matrix", "all")
+    return path
+
+
+PIECES = [
+    ("X/data", "X"), ("/X//indptr", "X"), ("obs/kind/codes", "obs/kind"), ("obs/kind/categories", "obs/kind"), ("obs/maybe/mask", "obs/maybe"),
+    ("obs/_index", "obs"), ("obsm/table/_index", "obsm/table"), ("uns/table/one", "uns/table"), ("raw/X", "raw"), ("raw/X/data", "raw"),
+    ("raw/var/_index", "raw"), ("obs", None), ("/var/", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path, whole", PIECES)
+def test_skipping_a_piece(tables, tmp_path, path, whole):
+    text = refused(run("export", tables / "s", "-o", tmp_path / "o.h5ad", "--skip", path), "cannot be left out")
+    assert (f": {whole} could not be read without it" if whole else "columns of it can") in text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rows", [(), ("--rows", "2:7")])
+def test_skipping_columns(tables, tmp_path, rows):
+    skipped = ["obs/kind", "obs//number/", "obsm/table/two", "//layers/x", "raw/varm", "X/"]
+    ok("export", tables / "s", "-o", tmp_path / "o.h5ad", *rows, *(arg for path in skipped for arg in ("--skip", path)))
+    a, b = anndata.read_h5ad(tables / "a.h5ad")[2 if rows else 0 : 7 if rows else 10], anndata.read_h5ad(tmp_path / "o.h5ad")
+    assert list(b.obs.columns) == ["maybe"] and b.obs["maybe"].equals(a.obs["maybe"])
+    assert b.obsm["table"].equals(a.obsm["table"][["one"]])
+    assert b.X is None and not b.layers and (b.raw.X != a.raw.X).nnz == 0
+    ok("export", tables / "s", "-o", tmp_path / "p.h5ad", "--skip", "obs/kind", "--skip", "obs/maybe", "--skip", "obs/number")
+    with h5py.File(tmp_path / "p.h5ad") as f:
+        assert f["obs"].attrs["column-order"].shape == (0,) and list(f["obs"]) == ["_index"]
+    assert anndata.read_h5ad(tmp_path / "p.h5ad").obs.shape == (10, 0)
