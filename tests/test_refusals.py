@@ -42,6 +42,47 @@ def test_join_key_of_one_file(tmp_path):
     ok("pack", EXAMPLE, "-o", tmp_path / "t", "--join-key", "gene_ids", "--matrix", "all")
 
 
+def table(path, genes, columns=("id",), rows=4, **obs):
+    """A small file whose genes have those names, and a column of var that numbers them."""
+    var = pd.DataFrame({c: [f"{c}{i}" for i in range(len(genes))] for c in columns}, index=genes)
+    obs = pd.DataFrame(obs, index=[f"{path.stem}{i}" for i in range(rows)])
+    anndata.AnnData(sp.csr_matrix(np.ones((rows, len(genes)), "f4")), obs, var).write_h5ad(path)
+    return path
+
+
+def test_no_gene_in_common(tmp_path):
+    a, b, c = (table(tmp_path / f"{x}.h5ad", [f"{x}1", f"{x}2"]) for x in "abc")
+    text = refused(run("pack", a, b, "-o", tmp_path / "s", "--join", "inner"), "")
+    assert f"no gene is in all of {a} and {b}, by name" in text
+    assert "--join outer" in text and "--join-key" in text
+    text = refused(run("pack", a, b, c, "-o", tmp_path / "s", "--join", "inner"), "")
+    assert f"{a}, 1 other file and {c}, by name" in text
+    ok("pack", a, b, "-o", tmp_path / "s", "--join", "inner", "--join-key", "id")
+
+
+def test_messages_name_the_store(tmp_path):
+    a, b = table(tmp_path / "a.h5ad", ["g1", "g2"]), table(tmp_path / "b.h5ad", ["g2", "g3", "g4"])
+    s = tmp_path / "s.annblock"
+    ok("pack", a, b, "-o", s, "--join", "outer")
+    c = table(tmp_path / "c.h5ad", ["g1"])
+    text = refused(run("append", s, c), c.name)
+    assert f"has other genes than {s}: 1 and 4" in text
+    assert f"{s} has no column 'id' in var" in refused(run("append", s, c, "--join", "outer", "--join-key", "id"), "")
+    one = tmp_path / "one"
+    ok("pack", a, "-o", one)
+    assert "has 1 part (numbered from 0), there is no part 3" in refused(run("export", one, "-o", tmp_path / "o", "--part", "3"), one.name)
+    assert "has 1 part (numbered from 0)" in refused(run("annotate", one, a, "--part", "3"), one.name)
+
+
+def test_lists_that_begin_with_a_mark(store, tmp_path):
+    (tmp_path / "rows").write_bytes(b"\xef\xbb\xbf7\r\n3\r\n")
+    ok("export", store, "-o", tmp_path / "o.h5ad", "--rows-file", tmp_path / "rows")
+    names = list(anndata.read_h5ad(EXAMPLE).obs_names[[7, 3]])
+    assert list(anndata.read_h5ad(tmp_path / "o.h5ad").obs_names) == names
+    (tmp_path / "wrong").write_bytes(b"3\n\xef\xbb\xbf4\n")
+    assert "line 2 is no row number" in refused(run("export", store, "-o", tmp_path / "p.h5ad", "--rows-file", tmp_path / "wrong"), "")
+
+
 # ---- export --skip ----
 
 
@@ -63,9 +104,9 @@ def tables(tmp_path_factory):
 
 
 PIECES = [
-    ("X/data", "X"), ("/X//indptr", "X"), ("obs/kind/codes", "obs/kind"), ("obs/kind/categories", "obs/kind"), ("obs/maybe/mask", "obs/maybe"),
-    ("obs/_index", "obs"), ("obsm/table/_index", "obsm/table"), ("uns/table/one", "uns/table"), ("raw/X", "raw"), ("raw/X/data", "raw"),
-    ("raw/var/_index", "raw"), ("obs", None), ("/var/", None),
+    ("X/data", "X"), ("/X//indptr", "X"), ("obs/kind/codes", "obs/kind"), ("obs/kind/categories", "obs/kind"),
+    ("obs/maybe/mask", "obs/maybe"), ("obs/_index", "obs"), ("obsm/table/_index", "obsm/table"), ("uns/table/one", "uns/table"),
+    ("raw/X", "raw"), ("raw/X/data", "raw"), ("raw/var/_index", "raw"), ("obs", None), ("/var/", None),
 ]  # fmt: skip
 
 

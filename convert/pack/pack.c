@@ -246,7 +246,7 @@ static annb_status run(pack *p, annb_error *err) {
   annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
   p->join = (annb_join){
       p->options.join,      p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
-      (uint32_t)p->n_inputs};
+      (uint32_t)p->n_inputs, p->output};
   p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
   p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
   if (!p->columns || !p->seen) return annb_fail_memory(err);
