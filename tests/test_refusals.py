@@ -71,7 +71,7 @@ def test_messages_name_the_store(tmp_path):
     one = tmp_path / "one"
     ok("pack", a, "-o", one)
     assert "has 1 part (numbered from 0), there is no part 3" in refused(run("export", one, "-o", tmp_path / "o", "--part", "3"), one.name)
-    assert "has 1 part (numbered from 0)" in refused(run("annotate", one, a, "--part", "3"), one.name)
+    assert "has 1 part (numbered from 0)" in refused(run("annotate", one, "--from", a, "--part", "3"), one.name)
 
 
 def test_lists_that_begin_with_a_mark(store, tmp_path):
