@@ -4,18 +4,21 @@
 
 #include "../source/h5.h"
 
+#include "../../reader/row_orders.h"
+
 #include <annblock/reader.h>
 
 typedef struct annb_concat {
   const annb_store *store;
   annb_context *context;
+  const annb_row_orders *orders; /* NULL: rows are stored as the sources have them */
   const char *out_name;
   uint64_t memory; /* cap on buffers */
   annb_convert_progress_fn progress;
   void *user;
 } annb_concat;
 
-/* Create the file: obs (the columns of the store), var (the store's genes), and every matrix that all parts have: X and layers as CSR,
+/* Create the file, each part's rows in the order of its source: obs (the columns of the store), var (the store's genes), and every matrix that all parts have: X and layers as CSR,
  * obsm as arrays. Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from
  * 0.11 on. */
 annb_status annb_concat_write(const annb_concat *concat, annb_error *err);

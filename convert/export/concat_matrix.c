@@ -60,7 +60,7 @@ static void close_writing(writing *w) {
 /* As many rows from `first` on as fit: how many, and their elements. */
 static annb_status choose_rows(writing *w, uint64_t first, uint64_t *n, uint64_t *nnz, annb_error *err) {
   uint64_t asked = w->info.n_rows - first < BATCH_ROWS ? w->info.n_rows - first : BATCH_ROWS, total;
-  for (uint64_t i = 0; i < asked; i++) w->rows[i] = first + i;
+  for (uint64_t i = 0; i < asked; i++) w->rows[i] = annb_row_orders_stored(w->concat->orders, first + i);
   annb_status s = annb_fetch_nnz(w->concat->store, w->matrix, w->rows, asked, w->row_nnz, &total, err);
   *n = *nnz = 0;
   while (!s && *n < asked && *nnz + w->row_nnz[*n] <= w->room) *nnz += w->row_nnz[(*n)++];
@@ -133,7 +133,7 @@ static annb_status write_blocks(writing *w, hid_t dataset, hid_t type, annb_erro
   annb_status s = ANNB_OK;
   for (uint64_t row = 0, n; !s && w->info.n_cols && row < w->info.n_rows; row += n) {
     n = w->info.n_rows - row < most ? w->info.n_rows - row : most;
-    for (uint64_t i = 0; i < n; i++) w->rows[i] = row + i;
+    for (uint64_t i = 0; i < n; i++) w->rows[i] = annb_row_orders_stored(w->concat->orders, row + i);
     s = annb_fetch_dense(w->concat->store, w->concat->context, w->matrix, w->rows, n, NULL, w->values, 0,
                          (size_t)(n * width * w->value_size), err);
     if (!s) s = annb_h5_write_rows(dataset, w->concat->out_name, w->info.name, type, row, n, w->values, err);

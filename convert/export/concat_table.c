@@ -15,6 +15,7 @@ enum { PIECE = 8192 }; /* rows at a time */
 
 typedef struct table {
   const annb_concat *concat;
+  const annb_row_orders *orders; /* of obs; NULL: rows stay where they are */
   hid_t group;
   uint64_t n_rows;
 } table;
@@ -52,14 +53,15 @@ static hid_t string_type(void) {
   return type;
 }
 
-/* Rows first … first + n - 1, as terminated strings. `mask` may be NULL. */
-static annb_status take_strings(string_fn each, const void *from, uint64_t first, uint64_t n, char **out, uint8_t *mask, annb_error *err) {
+/* Rows first … first + n - 1 of the output, as terminated strings. `mask` may be NULL. */
+static annb_status take_strings(const annb_row_orders *orders, string_fn each, const void *from, uint64_t first, uint64_t n, char **out,
+                                uint8_t *mask, annb_error *err) {
   annb_status s = ANNB_OK;
   for (uint64_t i = 0; !s && i < n; i++) {
     const char *bytes;
     uint64_t length;
     bool missing;
-    s = each(from, first + i, &bytes, &length, &missing, err);
+    s = each(from, annb_row_orders_stored(orders, first + i), &bytes, &length, &missing, err);
     if (s) break;
     out[i] = strndup(bytes, length);
     if (!out[i]) s = annb_fail_memory(err);
@@ -80,7 +82,7 @@ static annb_status write_strings(const table *t, hid_t parent, const char *name,
   if (!s && mask_group >= 0) s = annb_concat_encoding(t->concat, mask.dataset, "array", "0.2.0", err);
   for (uint64_t i = 0, k; !s && i < n; i += k) {
     k = n - i < PIECE ? n - i : PIECE;
-    s = take_strings(each, from, i, k, strings, missing, err);
+    s = take_strings(each == joint_string ? t->orders : NULL, each, from, i, k, strings, missing, err); /* else no rows of the table */
     if (!s) s = annb_vector_append(t->concat, &values, strings, k, err);
     if (!s && mask_group >= 0) s = annb_vector_append(t->concat, &mask, missing, k, err);
     for (uint64_t j = 0; j < k; j++) {
@@ -131,7 +133,7 @@ static annb_status write_numbers(const table *t, hid_t parent, const char *name,
   if (!s && mask_group >= 0) s = annb_concat_encoding(t->concat, mask.dataset, "array", "0.2.0", err);
   for (uint64_t i = 0, k; !s && i < t->n_rows; i += k) {
     k = t->n_rows - i < PIECE ? t->n_rows - i : PIECE;
-    for (uint64_t j = 0; j < k; j++) rows[j] = i + j;
+    for (uint64_t j = 0; j < k; j++) rows[j] = annb_row_orders_stored(t->orders, i + j);
     s = annb_store_column_gather(c, rows, k, data, missing, err);
     if (!s && dtype >= ANNB_F16 && mask_group < 0) set_nan(dtype, data, missing, k);
     if (!s) s = annb_vector_append(t->concat, &values, data, k, err);
@@ -168,7 +170,7 @@ static annb_status write_codes(const table *t, hid_t group, const annb_joint_col
   if (!s) s = annb_concat_encoding(t->concat, codes.dataset, "array", "0.2.0", err);
   for (uint64_t i = 0, k; !s && i < t->n_rows; i += k) {
     k = t->n_rows - i < PIECE ? t->n_rows - i : PIECE;
-    for (uint64_t j = 0; j < k; j++) rows[j] = i + j;
+    for (uint64_t j = 0; j < k; j++) rows[j] = annb_row_orders_stored(t->orders, i + j);
     s = annb_store_column_codes(c, rows, k, data, err);
     if (!s) s = annb_vector_append(t->concat, &codes, data, k, err);
   }
@@ -270,7 +272,7 @@ annb_status annb_concat_table(const annb_concat *concat, hid_t file, annb_axis a
   annb_store_info store;
   uint32_t n = 0;
   annb_store_get_info(concat->store, &store);
-  table t = {concat, -1, axis == ANNB_AXIS_OBS ? store.n_obs : store.n_vars};
+  table t = {concat, axis == ANNB_AXIS_OBS ? concat->orders : NULL, -1, axis == ANNB_AXIS_OBS ? store.n_obs : store.n_vars};
   annb_status s = annb_store_n_columns(concat->store, axis, &n, err);
   if (!s) s = annb_concat_group(concat, file, name, "dataframe", "0.2.0", &t.group, err);
   if (!s) s = write_index(&t, axis, err);

@@ -70,6 +70,7 @@ annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err) {
     n = r->wanted < m->nnz - i ? r->wanted : m->nnz - i;
     s = annb_rows_read_elements(r, i, n, m->n_rows, err);
     if (!s) s = number_columns(r, i, n, columns, &before, err);
+    for (uint64_t k = 0; !s && r->options.shuffle && k < n; k++) ((uint32_t *)r->indices)[k] = annb_rows_key(r, ((uint32_t *)r->indices)[k]);
     if (!s) s = annb_transpose_push(r->transpose, n, r->indices, columns, r->values, err);
     if (!s) s = annb_rows_progress(r, "reading columns", i + n, m->nnz, err);
   }
