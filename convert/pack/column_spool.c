@@ -67,7 +67,7 @@ static annb_status add(annb_column_spool *c, uint32_t key, uint32_t payload, con
 
 /* Where the next row of the source goes. */
 static annb_status next_key(annb_column_spool *c, uint32_t *key, annb_error *err) {
-  if (c->pushed == c->n_rows) return annb_fail(err, ANNB_EINPUT, NULL, "a column has more rows than its axis: its file changed while it was read");
+  if (c->pushed == c->n_rows) return annb_fail(err, ANNB_EINPUT, NULL, "a column got longer while it was read: pack the file again");
   *key = (uint32_t)annb_shuffle_place(c->shuffle, c->pushed++);
   return ANNB_OK;
 }
@@ -95,7 +95,7 @@ annb_status annb_column_spool_push_string(annb_column_spool *c, const char *byte
 /* ---- out ---- */
 
 static annb_status finish(annb_column_spool *c, annb_error *err) {
-  if (c->pushed != c->n_rows) return annb_fail(err, ANNB_EINPUT, NULL, "a column has fewer rows than its axis: its file changed while it was read");
+  if (c->pushed != c->n_rows) return annb_fail(err, ANNB_EINPUT, NULL, "a column got shorter while it was read: pack the file again");
   return flush(c, err);
 }
 

@@ -164,7 +164,9 @@ static annb_status next_straight(annb_rows *r, annb_rows_chunk *chunk, annb_erro
   return r->m->form == ANNB_CSR ? annb_rows_next_csr(r, chunk, err) : annb_rows_next_dense(r, chunk, err);
 }
 
-static annb_status push_chunk(annb_rows *r, const annb_rows_chunk *chunk, uint64_t first, uint32_t **keys, uint64_t *room, annb_error *err) {
+/* `first`: the source's number of its first row. */
+static annb_status push_chunk(annb_rows *r, const annb_rows_chunk *chunk, uint64_t first, uint32_t **keys, uint64_t *room,
+                              annb_error *err) {
   const uint64_t n = chunk->indptr[chunk->n_rows] - chunk->indptr[0];
   if (n > *room) {
     free(*keys);

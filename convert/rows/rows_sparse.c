@@ -62,6 +62,12 @@ static annb_status check_rest(annb_pointers *w, annb_error *err) {
   return s;
 }
 
+/* The rows of the elements that were read last, by their new numbers. */
+static void number_rows(annb_rows *r, uint64_t n) {
+  uint32_t *rows = r->indices;
+  for (uint64_t i = 0; i < n; i++) rows[i] = annb_rows_key(r, rows[i]);
+}
+
 annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err) {
   const annb_source_matrix *m = r->m;
   uint32_t *columns = malloc(r->wanted * sizeof *columns), before = 0;
@@ -70,7 +76,7 @@ annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err) {
     n = r->wanted < m->nnz - i ? r->wanted : m->nnz - i;
     s = annb_rows_read_elements(r, i, n, m->n_rows, err);
     if (!s) s = number_columns(r, i, n, columns, &before, err);
-    for (uint64_t k = 0; !s && r->options.shuffle && k < n; k++) ((uint32_t *)r->indices)[k] = annb_rows_key(r, ((uint32_t *)r->indices)[k]);
+    if (!s && r->options.shuffle) number_rows(r, n);
     if (!s) s = annb_transpose_push(r->transpose, n, r->indices, columns, r->values, err);
     if (!s) s = annb_rows_progress(r, "reading columns", i + n, m->nnz, err);
   }
