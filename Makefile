@@ -172,6 +172,17 @@ $(VENV)/.ready: tests/requirements.txt
 	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
+.PHONY: package check-torch check-peers bench-python
+VENV_TORCH := build/venv-torch
+$(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
+	@mkdir -p build
+	$(PYTHON) -m venv $(VENV_TORCH)
+	$(VENV_TORCH)/bin/pip install -qq --requirement tests/requirements.txt --requirement tests/requirements-torch.txt
+	@touch $@
+install_package = rm -rf build/lib build/lib.* && $(1)/bin/pip install -qq --no-build-isolation --no-deps .
+# What pip left in build/lib.* would go into the package again.
+package: venv ## install the Python package into build/venv, for its tests
+	@$(call install_package,$(VENV))
 
 # ---- run ----
 
@@ -180,8 +191,8 @@ demo: deps ## pack, look at, read, export and compare a small file; H5AD=FILE fo
 	@CLI=$(CLI) EXAMPLES=$(B)/examples examples/demo.sh $(if $(H5AD),'$(H5AD)')
 
 check: deps-test ## all tests
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
-	@B=$(B) tests/run.sh c scripts python
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv package
+	@B=$(B) tests/run.sh c scripts python package
 
 check-c: ## the C tests only; T=NAME for one of them
 	@$(MAKE) --no-print-directory -j$(JOBS) $(if $(T),$(B)/tests/$(basename $(notdir $(T))),tests)
@@ -206,12 +217,27 @@ check-aarch64: ## kernels and Rice codecs for aarch64, cross-built and run under
 	@tests/cross/run.sh
 
 check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
-	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv
-	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests venv package
+	@B=$(B) ANNB_TEST_LONG=1 tests/run.sh c scripts python package
+
+check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: workers, torch.distributed, resuming, training
+	@$(call install_package,$(VENV_TORCH))
+	@VENV=$(VENV_TORCH) tests/run.sh torch
+
+# annbatch needs Python 3.12 or later: make check-peers PYTHON=python3.13; its tests are skipped with older ones.
+VENV_PEERS := build/venv-peers
+check-peers: deps-test ## the package beside scDataset and annbatch
+	@mkdir -p build
+	@[ -e $(VENV_PEERS)/.ready ] || { $(PYTHON) -m venv $(VENV_PEERS) && $(VENV_PEERS)/bin/pip install -qq --requirement tests/requirements.txt --requirement tests/requirements-torch.txt --requirement tests/requirements-peers.txt && touch $(VENV_PEERS)/.ready; }
+	@$(call install_package,$(VENV_PEERS))
+	@VENV=$(VENV_PEERS) tests/run.sh peers
 
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
+bench-python: deps-bench $(VENV_TORCH)/.ready ## measure the Python loader beside the C loader; BENCH_ARGS='STORE [--h5ad FILE] …', see bench/python/loader.py --help
+	@$(call install_package,$(VENV_TORCH))
+	@$(VENV_TORCH)/bin/python bench/python/loader.py $(BENCH_ARGS)
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)

@@ -189,8 +189,8 @@ static void print_figures(bench *b, const lap_result *memory) {
 }
 
 int main(int argc, char **argv) {
-  static const struct argp argp = {argp_options, parse, "STORE", "Measure the loader; the output is Markdown. Exit status 1 when a figure does not hold.",
-                                   NULL, NULL, NULL};
+  static const struct argp argp = {
+      argp_options, parse, "STORE", "Measure the loader; the output is Markdown. Exit status 1 when a figure does not hold.", NULL, NULL, NULL};
   static bench b = {.o = {.n_thin = 1000000, .repeats = 5}};
   argp_parse(&argp, argc, argv, 0, NULL, &b.o);
   lap_result memory = measure_memory(&b);

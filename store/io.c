@@ -293,7 +293,8 @@ enum { ADVICE = 1 << 17, RESIDENT_PAGES = 256 }; /* the kernel cuts longer advic
 
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length) {
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = offset + length, at = offset / page * page;
-  for (; at < end; at += ADVICE) (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
+  for (; at < end; at += ADVICE)
+    (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
 }
 
 bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Run groups of tests and count them: run.sh c|scripts|python…
+# Run groups of tests and count them: run.sh c|scripts|python|package|torch|peers…
 #   B        build folder with tests/ and annblock     RUNNER  a command before each C test, like valgrind
+#   VENV     virtual environment of the Python tests, default build/venv
 #   T        only this C test                          ANNB_TEST_LONG=1  the slow tests too
 # The last line is "N passed, N failed" (", N skipped").
 set -u
@@ -40,11 +41,12 @@ run_script() { # tests/check_*.sh
   if B=$B "$1" >"$log" 2>&1 </dev/null; then count "$name" 1 0 "$log"; else count "$name" 0 1 "$log"; fi
 }
 
-run_python() {
-  local log=$logs/pytest.log last n p f e s
+run_python() { # name of the log, tests and options
+  local name=$1 log=$logs/$1.log last n p f e s
+  shift
   n=$(nproc 2>/dev/null || echo 2)
   [ "$n" -gt 8 ] && n=8
-  ANNBLOCK=$PWD/$B/annblock ANNBLOCK_TESTS=$PWD/$B/tests build/venv/bin/python -m pytest -q -ra -p no:cacheprovider -n "$n" tests >"$log" 2>&1 </dev/null
+  ANNBLOCK=$PWD/$B/annblock ANNBLOCK_TESTS=$PWD/$B/tests "${VENV:-build/venv}/bin/python" -m pytest -q -ra -p no:cacheprovider -n "$n" "$@" >"$log" 2>&1 </dev/null
   local status=$?
   last=$(grep -E '^(=+ )?([0-9]+ [a-z]+(, )?)+ in [0-9.]+s' "$log" | tail -n 1)
   number() { local v; v=$(grep -oE "[0-9]+ $1" <<<"$last" | head -n 1); echo "${v%% *}"; }
@@ -53,7 +55,7 @@ run_python() {
   [ $status -ne 0 ] && [ "$f" -eq 0 ] && f=1
   skipped=$((skipped + ${s:-0}))
   grep '^SKIPPED' "$log"
-  count pytest "${p:-0}" "$f" "$log"
+  count "$name" "${p:-0}" "$f" "$log"
 }
 
 for group in "$@"; do
@@ -65,8 +67,11 @@ for group in "$@"; do
       done
       ;;
     scripts) for t in tests/check_*.sh; do run_script "$t"; done ;;
-    python) run_python ;;
-    *) echo "run.sh: unknown group '$group' (c, scripts, python)" >&2; exit 2 ;;
+    python) run_python pytest tests ;;
+    package) run_python package python/tests --ignore python/tests/with_torch --ignore python/tests/with_peers ;;
+    torch) run_python torch python/tests/with_torch ;;
+    peers) run_python peers python/tests/with_peers ;;
+    *) echo "run.sh: unknown group '$group' (c, scripts, python, package, torch, peers)" >&2; exit 2 ;;
   esac
 done
 [ ${#bad[@]} -gt 0 ] && echo "failed: ${bad[*]}"

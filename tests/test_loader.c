@@ -58,8 +58,10 @@ static made *make(const char *name, uint64_t seed, const char *const *categories
   s->y = maker_random(seed + 1, ROWS, COLS, 9, ANNB_U16, MAKER_SHUFFLED);
   const maker_csr *xs[] = {&s->x}, *ys[] = {&s->y};
   const maker_matrix matrices[] = {
-      {.name = "X", .axes = ANNB_OBS_VAR, .dtype = ANNB_F32, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 150, .block_rows = 16, .parts = xs},
-      {.name = "layers/y", .axes = ANNB_OBS_VAR, .dtype = ANNB_U16, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 400, .block_rows = 64, .parts = ys}};
+      {.name = "X", .axes = ANNB_OBS_VAR, .dtype = ANNB_F32, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 150, .block_rows = 16,
+       .parts = xs},
+      {.name = "layers/y", .axes = ANNB_OBS_VAR, .dtype = ANNB_U16, .n_cols = COLS, .form = ANNB_CSR, .segment_rows = 400, .block_rows = 64,
+       .parts = ys}};
   maker_store(&(maker_spec){.path = s->path, .n_vars = COLS, .n_parts = 1, .part_rows = part_rows, .matrices = matrices, .n_matrices = 2,
                             .columns = label_columns, .user = (void *)(uintptr_t)categories});
   OK(annb_store_open(s->path, NULL, &s->store, &err));
@@ -540,7 +542,8 @@ START_TEST(own_order) {
     annb_loader_options o = options();
     annb_batch batch;
     o.access = (annb_access)access;
-    o.sampler = (annb_sampler_options){.strategy = ANNB_SAMPLE_OWN, .batch_size = 4, .fetch_factor = 5, .own = {.n_batches = 40, .batch = failing}};
+    o.sampler = (annb_sampler_options){.strategy = ANNB_SAMPLE_OWN, .batch_size = 4, .fetch_factor = 5};
+    o.sampler.own = (annb_own_order){.n_batches = 40, .batch = failing};
     annb_loader *loader = open_loader(s->store, &o);
     for (uint64_t t = 0; t < 11; t++) {
       OK(annb_loader_next(loader, &batch, &err));
@@ -552,6 +555,52 @@ START_TEST(own_order) {
     annb_loader_close(loader);
   }
   drop(s);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+static uint64_t anonymous_kib(void) {
+  char line[256];
+  unsigned long kib = 0;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "RssAnon: %lu", &kib) == 1) break;
+  if (f) fclose(f);
+  return kib;
+}
+
+/* Small fetches of a store with many rows: memory is that of fetches, not of rows. */
+START_TEST(memory) {
+  enum { MANY = 150000, MOST_KIB = 24 << 10 };
+  char path[512];
+  snprintf(path, sizeof path, "%s/many", dir);
+  maker_csr x = maker_random(1, MANY, 100, 4, ANNB_F32, MAKER_SORTED);
+  maker_simple(path, ANNB_TXN_CREATE, &x, 40000, 1024);
+  maker_free(&x);
+  annb_store *store;
+  annb_loader_matrix m = {.name = "X"};
+  annb_loader_options o = {.sampler = {.batch_size = 64, .fetch_factor = 16}, .matrices = &m, .n_matrices = 1, .n_threads = 2};
+  OK(annb_store_open(path, NULL, &store, &err));
+  for (int access = ANNB_ACCESS_MMAP; access <= ANNB_ACCESS_PREAD; access++) {
+    uint64_t before = anonymous_kib(), most = 0, cells = 0;
+    annb_batch batch;
+    o.access = (annb_access)access;
+    annb_loader *loader = open_loader(store, &o);
+    do {
+      OK(annb_loader_next(loader, &batch, &err));
+      cells += batch.n_rows;
+      if (batch.batch % 97 == 3 && anonymous_kib() > most) most = anonymous_kib();
+      annb_batch_release(&batch);
+    } while (cells < MANY);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+    ck_assert_msg(most < before + MOST_KIB, "%llu KiB more", (unsigned long long)(most - before));
+#else
+    (void)before;
+#endif
+    annb_loader_close(loader);
+  }
+  annb_store_close(store);
 }
 END_TEST
 
@@ -612,6 +661,7 @@ int main(void) {
   tcase_add_loop_test(tc, damaged, 0, 8);
   tcase_add_test(tc, cut_file);
   tcase_add_test(tc, own_order);
+  tcase_add_test(tc, memory);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);
   SRunner *runner = srunner_create(suite);

@@ -226,7 +226,8 @@ START_TEST(rotation) {
     for (uint64_t epoch = 0; epoch < 6; epoch++) {
       uint32_t *counts = calloc(n_rows, sizeof *counts);
       for (uint32_t rank = 0; rank < world; rank++) {
-        uint64_t n, *batches = rank_batches(sampler, (annb_topology){.rank = rank, .world = world, .n_workers = 1, .uneven = ANNB_DROP}, epoch, NULL, 0, &n);
+        annb_topology t = {.rank = rank, .world = world, .n_workers = 1, .uneven = ANNB_DROP};
+        uint64_t n, *batches = rank_batches(sampler, t, epoch, NULL, 0, &n);
         for (uint64_t i = 0; i < n; i++) counts[batches[i]]++;
         free(batches);
       }

@@ -145,8 +145,10 @@ def test_ranks(stores, n, m, f, world):
 
 
 def test_labels(stores):
-    rows, labels = sampled(stores(1003)), sampled(stores(1003), "--label", "plate")
-    assert [[r * 14 // 1003 for r in b] for _, b in rows] == [b for _, b in labels]
+    with_labels = ok("sample", stores(1003), "--label", "plate").out.splitlines()
+    for (number, rows), line in zip(sampled(stores(1003)), with_labels, strict=True):
+        codes = [r * 14 // 1003 for r in rows]
+        assert line == f"{number}: {' '.join(map(str, rows))} | {' '.join(map(str, codes))}"
 
 
 def test_entropy(stores):

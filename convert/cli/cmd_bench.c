@@ -74,11 +74,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-static const struct argp parser = {.options = options,
-                                   .parser = parse,
-                                   .args_doc = "STORE",
-                                   .doc = "Measure how many cells a second the loader delivers, and how many a plain copy of the same raw CSR rows "
-                                          "in memory does, in the same order, in turns.\vThe copy uses one thread and rows that are in memory already."};
+static const struct argp parser = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "STORE",
+    .doc = "Measure how many cells a second the loader delivers, and how many a plain copy of the same raw CSR rows in memory does, in the "
+           "same order, in turns.\vThe copy uses one thread and rows that are in memory already."};
 
 typedef struct bench {
   const arguments *args;

@@ -42,8 +42,9 @@ static const struct argp parser = {
     .options = options,
     .parser = parse,
     .args_doc = "STORE",
-    .doc = "Label entropy of the minibatches that these settings give on this store, simulated over the real order of its cells, beside that of "
-           "random sampling and the bounds of scDataset's theorems (arXiv 2506.01883).\vMissing labels are left out. The bounds neglect terms of higher order, so with few runs in a minibatch (m/b) the simulated value is the one to trust."};
+    .doc = "Label entropy of the minibatches that these settings give on this store, simulated over the real order of its cells, beside "
+           "that of random sampling and the bounds of scDataset's theorems (arXiv 2506.01883).\vMissing labels are left out. The bounds "
+           "neglect terms of higher order, so with few runs in a minibatch (m/b) the simulated value is the one to trust."};
 
 typedef struct result {
   double total; /* of all cells */
@@ -69,8 +70,8 @@ static double entropy_of(uint32_t *counts, const int32_t *codes, uint64_t n) {
 }
 
 /* Up to MOST_BATCHES batches, evenly over the first epochs' whole order; the sampler's batches when `picker`, else random cells. */
-static annb_status simulate(const int32_t *codes, annb_picker *picker, const annb_sampler_info *info, uint32_t *counts, double *mean, double *deviation,
-                            uint64_t *n_batches, annb_error *err) {
+static annb_status simulate(const int32_t *codes, annb_picker *picker, const annb_sampler_info *info, uint32_t *counts, double *mean,
+                            double *deviation, uint64_t *n_batches, annb_error *err) {
   uint64_t n = info->batches < MOST_BATCHES ? info->batches : MOST_BATCHES, state = info->seed + 1, used = 0;
   uint64_t *rows = cli_alloc(info->batch_size * sizeof *rows);
   int32_t *batch = cli_alloc(info->batch_size * sizeof *batch);
@@ -104,6 +105,18 @@ static void set_bounds(result *r, const annb_sampler_info *info) {
   r->high = fmax(0, r->total - k / (2 * m * log(2)));
 }
 
+static annb_status read_codes(const annb_joint_column *column, uint64_t n, int32_t *codes, annb_error *err) {
+  enum { ROWS = 4096 };
+  uint64_t rows[ROWS];
+  annb_status s = ANNB_OK;
+  for (uint64_t first = 0; !s && first < n; first += ROWS) {
+    size_t some = n - first < ROWS ? (size_t)(n - first) : ROWS;
+    for (size_t i = 0; i < some; i++) rows[i] = first + i;
+    s = annb_store_column_codes(column, rows, some, codes + first, err);
+  }
+  return s;
+}
+
 static annb_status measure(const annb_store *store, const arguments *a, result *r, annb_error *err) {
   annb_store_info about;
   annb_column_info column_info;
@@ -120,14 +133,12 @@ static annb_status measure(const annb_store *store, const arguments *a, result *
   annb_joint_column_get_info(column, &column_info);
   uint32_t *counts = calloc((size_t)column_info.n_categories + 1, sizeof *counts);
   int32_t *codes = malloc((size_t)(about.n_obs + 1) * sizeof *codes);
-  uint64_t *rows = malloc((size_t)(about.n_obs + 1) * sizeof *rows), unused;
-  if (!counts || !codes || !rows) {
+  uint64_t unused;
+  if (!counts || !codes) {
     fprintf(stderr, "annblock: out of memory\n");
     exit(CLI_FAILED);
   }
-  for (uint64_t i = 0; i < about.n_obs; i++) rows[i] = i;
-  s = annb_store_column_codes(column, rows, (size_t)about.n_obs, codes, err);
-  free(rows);
+  s = read_codes(column, about.n_obs, codes, err);
   uint8_t *seen = cli_alloc((size_t)column_info.n_categories + 1);
   for (uint64_t i = 0; i < column_info.n_categories; i++) seen[i] = 0;
   for (uint64_t i = 0; !s && i < about.n_obs; i++)

@@ -14,14 +14,15 @@ typedef struct arguments {
   cli_sampling sampling;
 } arguments;
 
-static const struct argp_option options[] = {CLI_SAMPLING_OPTIONS,
-                                             {.key = CLI_EPOCH, .name = "epoch", .arg = "N", .doc = "Number of the epoch, the default is 0"},
-                                             {.key = CLI_RANK, .name = "rank", .arg = "N", .doc = "Of which rank, the default is 0"},
-                                             {.key = CLI_WORLD, .name = "world", .arg = "N", .doc = "How many ranks there are, the default is 1"},
-                                             {.key = CLI_DROP_LAST, .name = "drop-last", .doc = "Leave a last minibatch out that is not full"},
-                                             {.key = LABEL, .name = "label", .arg = "COLUMN", .doc = "Print codes of this obs column instead of rows"},
-                                             CLI_GENERATION_OPTION,
-                                             {0}};
+static const struct argp_option options[] = {
+    CLI_SAMPLING_OPTIONS,
+    {.key = CLI_EPOCH, .name = "epoch", .arg = "N", .doc = "Number of the epoch, the default is 0"},
+    {.key = CLI_RANK, .name = "rank", .arg = "N", .doc = "Of which rank, the default is 0"},
+    {.key = CLI_WORLD, .name = "world", .arg = "N", .doc = "How many ranks there are, the default is 1"},
+    {.key = CLI_DROP_LAST, .name = "drop-last", .doc = "Leave a last minibatch out that is not full"},
+    {.key = LABEL, .name = "label", .arg = "COLUMN", .doc = "Behind the rows and a |, print the codes of this obs column (-1: missing)"},
+    CLI_GENERATION_OPTION,
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
@@ -39,18 +40,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-static const struct argp parser = {.options = options,
-                                   .parser = parse,
-                                   .args_doc = "STORE",
-                                   .doc = "Print the minibatches of an epoch, a line each: its number in the epoch, then the rows of the store."
-                                          "\vThe order depends on seed, epoch, -b, -m, -f and the number of cells alone. Nothing of the matrices is read."};
+static const struct argp parser = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "STORE",
+    .doc = "Print the minibatches of an epoch, a line each: its number in the epoch, then the rows of the store."
+           "\vThe order depends on seed, epoch, -b, -m, -f and the number of cells alone. Nothing of the matrices is read."};
 
 static void print_batch(const annb_batch *batch, bool labels) {
   printf("%" PRIu64 ":", batch->batch);
-  for (uint64_t i = 0; i < batch->n_rows; i++) {
-    if (labels) printf(" %" PRId32, batch->labels[0][i]);
-    else printf(" %" PRIu64, batch->rows[i]);
-  }
+  for (uint64_t i = 0; i < batch->n_rows; i++) printf(" %" PRIu64, batch->rows[i]);
+  if (labels) printf(" |");
+  for (uint64_t i = 0; labels && i < batch->n_rows; i++) printf(" %" PRId32, batch->labels[0][i]);
   putchar('\n');
 }
 

@@ -9,11 +9,13 @@
  *   PREAD  I/O threads read index pages and runs into memory of the loader: at most three fetches of compressed records.
  *   AUTO   PREAD when a store is on NFS, Lustre, GPFS, BeeGFS, CIFS, Ceph, AFS, 9p or FUSE, else MMAP.
  *
- * Memory of its own: the ring (n_ring ready batches), three fetches' row lists (48 bytes per row and matrix), PREAD: their records;
- * the sampler's row set; scratch per thread. It does not grow with the store. Batches that the consumer holds come on top.
+ * Memory of its own: the ring (n_ring ready batches), row lists of four fetches (24 bytes per row and 56 for each matrix), PREAD: records
+ * of three fetches and 16 MiB of index pages; the sampler's; scratch per thread. It does not grow with the store. Batches that the
+ * consumer holds come on top.
  *
  * Threads: `n_threads` decode, one plans; PREAD has `n_io_threads` more. They start with the first annb_loader_next or _poll; all
- * signals are blocked in them. A loader belongs to one thread at a time, but for annb_batch_release: any thread, any time, even after close.
+ * signals are blocked in them. A loader belongs to one thread at a time, but for annb_batch_release: any thread, any time, even after
+ * close.
  * Different loaders are independent.
  *
  * fork: a child may go on with a loader of its parent: it finds that it has no threads and starts its own, exactly where the parent was.
@@ -121,7 +123,8 @@ typedef struct annb_loader_info {
 } annb_loader_info;
 void annb_loader_get_info(const annb_loader *loader, annb_loader_info *info);
 
-/* Label `label`: the number of its categories, and the name of one (not terminated; valid until close). */
+/* Label `label`: the number of its categories, and the name of one (not terminated; valid until close). Of categories that are
+ * numbers it is the bytes of the number. */
 annb_status annb_loader_label(const annb_loader *loader, uint32_t label, uint64_t *n_categories, annb_error *err);
 annb_status annb_loader_category(const annb_loader *loader, uint32_t label, uint64_t code, const char **bytes, uint64_t *length,
                                  annb_error *err);

@@ -60,17 +60,16 @@
  * ---- workers ----
  * A rank's `n_workers` workers (processes of a data loader) split its rounds: worker w takes the rounds q with q mod n_workers = w, then
  * the turns i of the rank's dealt batches with (rounds + i) mod n_workers = w; a last turn that repeats batches goes to the last of
- * those with the most steps. Step s of the rank is then the batch that comes out
- * when workers are asked in turn, those that are done left out (as torch's DataLoader does). Their number changes the order of steps,
- * never the set of batches.
+ * those with the most steps. Step s of the rank is then the batch that comes out when workers are asked in turn, those that are done
+ * left out (as torch's DataLoader does). Their number changes the order of steps, never the set of batches.
  *
  * ---- state and resuming ----
  * Within an epoch all ranks are at the same step. An epoch may be run in several *legs*, each with its own world and workers: the steps
  * of a leg take from what the legs before have left. What a leg leaves: whole fetches not begun, and single batches in order: those left
  * over from earlier legs first, then of each fetch begun, by fetch, the batches not taken. A new leg deals the single batches
- * one by one (turn i as above without rotation), as far as they go round; then rounds of the fetches not begun; then what
- * remains (single batches first) as the last dealing above. Nothing is skipped, nothing comes twice, but for the at most world-1
- * batches at the end. The same world and workers go on exactly as if nothing had happened.
+ * one by one (turn i as above without rotation, to worker i mod n_workers), as far as they go round; then rounds of the fetches not begun;
+ * then what remains (single batches first) as the last dealing above. Nothing is skipped, nothing comes twice, but for the at most
+ * world-1 batches at the end. The same world and workers go on exactly as if nothing had happened.
  *
  * State as bytes (little-endian; any change makes another version; for files and messages between equal releases):
  *   offset  0  u8[8]  "ANNBSTAT"             offset  8  u32 version (1), u32 number of sources k, u32 number of legs l, u32 strategy

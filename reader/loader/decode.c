@@ -63,7 +63,8 @@ static annb_status decode_csr(const job *j, uint32_t matrix, annb_error *err) {
 static annb_status decode_dense(const job *j, uint32_t matrix, annb_error *err) {
   const annb_loader_source *source = &j->loader->matrices[matrix];
   uint64_t size = 0, length = source->n_delivered * annb_dtype_size(source->fetch.dtype);
-  uint8_t *values = annb_mul(length, j->n, &size) && size <= SIZE_MAX / 2 ? annb_slot_room(&j->slot->buffers[matrix][VALUES], (size_t)size) : NULL;
+  bool fits = annb_mul(length, j->n, &size) && size <= SIZE_MAX / 2;
+  uint8_t *values = fits ? annb_slot_room(&j->slot->buffers[matrix][VALUES], (size_t)size) : NULL;
   if (!values) return annb_fail_memory(err);
   annb_status s = ANNB_OK;
   for (uint64_t i = 0; !s && i < j->n; i++) {
@@ -71,7 +72,8 @@ static annb_status decode_dense(const job *j, uint32_t matrix, annb_error *err) 
     if (i + AHEAD < j->n) prefetch(&j->rows[i + AHEAD]);
     s = annb_put_dense_row(store_of(j, i), j->context, &row, &source->fetch, values + i * length, (size_t)length, err);
   }
-  j->slot->matrices[matrix] = (annb_batch_matrix){.dense = true, .dtype = source->fetch.dtype, .n_cols = source->n_delivered, .values = values};
+  j->slot->matrices[matrix] =
+      (annb_batch_matrix){.dense = true, .dtype = source->fetch.dtype, .n_cols = source->n_delivered, .values = values};
   return s;
 }
 

@@ -60,17 +60,25 @@ static void finish_unit(annb_engine *e, annb_unit *unit) {
   pthread_cond_broadcast(&e->decoder_wake);
 }
 
+/* With the lock: wait until a unit is free. The one that had the arena of unit k - 1 is unit k - 4, which had the place of unit k. */
+static annb_unit *free_unit(annb_engine *e, uint64_t k) {
+  annb_unit *unit = &e->units[k % ANNB_LOADER_UNITS];
+  while (!e->stop && unit->state != ANNB_UNIT_FREE) pthread_cond_wait(&e->planner_wake, &e->lock);
+  return unit;
+}
+
 static void *plan(void *user) {
   annb_engine *e = user;
   annb_unit *before = NULL; /* has its rows, but not yet its records */
   pthread_mutex_lock(&e->lock);
   uint64_t step = e->given, first = step;
-  for (uint64_t k = 0; !e->stop && step < e->n_steps; k++) {
-    annb_unit *unit = &e->units[k % ANNB_LOADER_UNITS];
-    while (!e->stop && unit->state != ANNB_UNIT_FREE) pthread_cond_wait(&e->planner_wake, &e->lock);
+  uint64_t k = 0;
+  for (; !e->stop && step < e->n_steps; k++) {
+    annb_unit *unit = free_unit(e, k);
     if (e->stop) break;
     uint64_t end = unit_end(e, step, step == first);
     unit->state = ANNB_UNIT_ROWS;
+    unit->arenas = e->planner.arenas[k % ANNB_LOADER_ARENAS];
     pthread_mutex_unlock(&e->lock);
     annb_unit_rows(&e->planner, unit, step, end);
     pthread_mutex_lock(&e->lock);
@@ -82,6 +90,7 @@ static void *plan(void *user) {
     }
     step = end;
   }
+  if (before) (void)free_unit(e, k);
   if (before && !e->stop) finish_unit(e, before);
   pthread_mutex_unlock(&e->lock);
   return NULL;
@@ -227,6 +236,8 @@ void annb_engine_stop(annb_loader *loader) {
   free(e->planner.spans.data);
   free(e->planner.pages.data);
   free(e->planner.requests.data);
+  for (uint32_t i = 0; i < ANNB_LOADER_ARENAS; i++)
+    for (uint32_t j = 0; j < loader->n_matrices; j++) free(e->planner.arenas[i][j].data);
   free(e->ring);
   free(e->decoding);
   free(e);

@@ -15,7 +15,7 @@
 #include <annblock/loader.h>
 #include <pthread.h>
 
-enum { ANNB_LOADER_UNITS = 4, ANNB_LOADER_MAX_MATRICES = 64, ANNB_LOADER_MAX_LABELS = 64 };
+enum { ANNB_LOADER_UNITS = 4, ANNB_LOADER_ARENAS = ANNB_LOADER_UNITS - 1, ANNB_LOADER_MAX_MATRICES = 64, ANNB_LOADER_MAX_LABELS = 64 };
 
 /* ---- slot.c ---- */
 
@@ -100,8 +100,12 @@ struct annb_loader {
 
 /* The store of a row, which becomes a row of it. */
 static inline uint32_t annb_loader_store_of(const annb_loader *loader, uint64_t *row) {
-  uint32_t i = 0;
-  while (*row >= loader->first[i + 1]) i++;
+  uint32_t i = 0, n = loader->n_stores;
+  while (n > 1) { /* the last that starts at or before it: empty stores have none */
+    uint32_t half = n / 2;
+    if (loader->first[i + half] <= *row) i += half;
+    n -= half;
+  }
   *row -= loader->first[i];
   return i;
 }
@@ -124,7 +128,7 @@ typedef struct annb_unit {
   uint64_t *order, *spare; /* places of rows in ascending order of rows */
   annb_located *records[ANNB_LOADER_MAX_MATRICES]; /* by place of `rows` */
   uint64_t n_room, n_steps_room;
-  annb_slot_buffer arenas[ANNB_LOADER_MAX_MATRICES]; /* PREAD */
+  annb_slot_buffer *arenas; /* PREAD: the planner's, one per matrix */
   uint64_t failed; /* the first step that failed in planning, or none: UINT64_MAX */
   annb_error failure;
 } annb_unit;
@@ -137,6 +141,7 @@ typedef struct annb_planner {
   annb_picker *picker;
   struct annb_reads *reads; /* PREAD */
   annb_slot_buffer spans, pages, requests;
+  annb_slot_buffer arenas[ANNB_LOADER_ARENAS][ANNB_LOADER_MAX_MATRICES]; /* units that have only their rows need none */
   uint64_t bytes_read;
 } annb_planner;
 

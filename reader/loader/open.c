@@ -79,7 +79,9 @@ static annb_status check_stored_order(const annb_loader *l, const annb_loader_so
 static annb_status check_names(const annb_store *a, const annb_store *b, annb_error *err) {
   const annb_joint_column *x, *y;
   annb_column_info info;
-  if (annb_store_index_column(a, ANNB_AXIS_VAR, &x, NULL) || annb_store_index_column(b, ANNB_AXIS_VAR, &y, NULL)) return ANNB_OK;
+  annb_status found = annb_store_index_column(a, ANNB_AXIS_VAR, &x, err);
+  if (!found) found = annb_store_index_column(b, ANNB_AXIS_VAR, &y, err);
+  if (found) return found == ANNB_ENOTFOUND ? ANNB_OK : found;
   annb_joint_column_get_info(x, &info);
   if (info.kind != ANNB_COLUMN_STRING) return ANNB_OK;
   uint64_t n = info.length;
@@ -92,8 +94,8 @@ static annb_status check_names(const annb_store *a, const annb_store *b, annb_er
     if (!s) s = annb_store_column_string(y, i, &q, &q_length, NULL, err);
     if (s) return s;
     if (p_length != q_length || memcmp(p, q, (size_t)p_length))
-      return annb_fail(err, ANNB_EINVAL, b->path, "gene %llu is '%.*s', in %s it is '%.*s': stores that are read as one need the same genes in "
-                                                  "the same order", (ull)i, (int)(q_length < 99 ? q_length : 99), q, a->path,
+      return annb_fail(err, ANNB_EINVAL, b->path,
+                       "gene %llu is '%.*s', in %s it is '%.*s': stores that are read as one need the same genes in the same order", (ull)i, (int)(q_length < 99 ? q_length : 99), q, a->path,
                        (int)(p_length < 99 ? p_length : 99), p);
   }
   return ANNB_OK;
@@ -137,10 +139,10 @@ static annb_status take_genes(annb_loader_source *source, const annb_loader_matr
     uint32_t column = asked->genes[j];
     if (column == ANNB_NONE) continue;
     if (column >= source->n_cols)
-      return annb_fail(err, ANNB_ERANGE, NULL, "gene %llu of '%s' is column %u, which is not there: it has %llu columns", (ull)j, asked->name, column,
-                       (ull)source->n_cols);
-    if (source->genes[column] != ANNB_NONE) return WRONG("column %u is asked for twice, as gene %u and %llu of '%s'", column, source->genes[column],
-                                                         (ull)j, asked->name);
+      return annb_fail(err, ANNB_ERANGE, NULL, "gene %llu of '%s' is column %u, which is not there: it has %llu columns", (ull)j,
+                       asked->name, column, (ull)source->n_cols);
+    if (source->genes[column] != ANNB_NONE)
+      return WRONG("column %u is asked for twice, as gene %u and %llu of '%s'", column, source->genes[column], (ull)j, asked->name);
     source->genes[column] = (uint32_t)j;
   }
   return ANNB_OK;
@@ -232,7 +234,8 @@ static annb_status open_label(annb_loader *l, annb_loader_names *label, const ch
     annb_joint_column_get_info(label->columns[i], &info);
     if (info.kind != ANNB_COLUMN_CATEGORICAL)
       return annb_fail(err, ANNB_EINVAL, l->stores[i]->path, "obs column '%s' is not categorical; labels must be", name);
-    if (info.n_categories > INT32_MAX) return annb_fail(err, ANNB_ERANGE, l->stores[i]->path, "obs column '%s' has over 2^31 categories", name);
+    if (info.n_categories > INT32_MAX)
+      return annb_fail(err, ANNB_ERANGE, l->stores[i]->path, "obs column '%s' has over 2^31 categories", name);
     s = join_categories(label, i, info.n_categories, err);
   }
   return s;

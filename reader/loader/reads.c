@@ -151,7 +151,8 @@ static void flush(builder *b) {
 static annb_status want(builder *b, const annb_segment *segment, uint64_t offset, uint64_t length, uint8_t *to, annb_error *err) {
   request *last = b->n > b->begun ? &b->requests[b->n - 1] : NULL;
   b->planner->bytes_read += length;
-  if (last && last->path == segment->path && last->offset + last->length == offset && last->to + last->length == to && last->length < LONGEST) {
+  if (last && last->path == segment->path && last->offset + last->length == offset && last->to + last->length == to &&
+      last->length < LONGEST) {
     last->length += length;
     return ANNB_OK;
   }
@@ -172,7 +173,8 @@ static uint64_t page_of(uint64_t row) { return row / ANNB_PAGE_ENTRIES; }
 static uint64_t page_before(uint64_t row) { return row ? (row - 1) / ANNB_PAGE_ENTRIES : 0; }
 
 /* Pages of rows first … in order, until there are enough: *end is the first row not in. */
-static annb_status want_pages(builder *b, annb_unit *unit, uint32_t matrix, uint64_t first, uint64_t *end, uint8_t *pages, annb_error *err) {
+static annb_status want_pages(builder *b, annb_unit *unit, uint32_t matrix, uint64_t first, uint64_t *end, uint8_t *pages,
+                              annb_error *err) {
   const annb_segment *segment = NULL;
   uint64_t last = 0, n = 0, i;
   annb_status s = ANNB_OK;
@@ -200,7 +202,8 @@ static bool came(const builder *b, const uint8_t *at) {
 }
 
 /* What the pages say of rows first … end-1, in the order of want_pages. */
-static void take_pages(const builder *b, annb_unit *unit, uint32_t matrix, uint64_t first, uint64_t end, const uint8_t *pages, uint64_t *offsets) {
+static void take_pages(const builder *b, annb_unit *unit, uint32_t matrix, uint64_t first, uint64_t end, const uint8_t *pages,
+                       uint64_t *offsets) {
   const annb_segment *segment = NULL;
   const annb_fmt_page *at = NULL, *before = NULL; /* of `last` and the page before it */
   uint64_t last = 0, n = 0;
@@ -249,7 +252,8 @@ static uint64_t gap_before(const record_run *run, const annb_segment *segment, u
 }
 
 /* The size of the arena, or with `to` requests for all records and their places in it. */
-static annb_status lay_out(builder *b, annb_unit *unit, uint32_t matrix, const uint64_t *offsets, uint8_t *to, uint64_t *size, annb_error *err) {
+static annb_status lay_out(builder *b, annb_unit *unit, uint32_t matrix, const uint64_t *offsets, uint8_t *to, uint64_t *size,
+                           annb_error *err) {
   record_run run = {0};
   for (uint64_t i = 0; i < unit->n_rows; i++) {
     annb_located *r = &unit->records[matrix][unit->order[i]];

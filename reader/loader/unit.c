@@ -12,10 +12,7 @@ void annb_unit_free(annb_unit *unit) {
   free(unit->batches);
   free(unit->order);
   free(unit->spare);
-  for (uint32_t i = 0; i < ANNB_LOADER_MAX_MATRICES; i++) {
-    free(unit->records[i]);
-    free(unit->arenas[i].data);
-  }
+  for (uint32_t i = 0; i < ANNB_LOADER_MAX_MATRICES; i++) free(unit->records[i]);
   *unit = (annb_unit){0};
 }
 

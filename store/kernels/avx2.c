@@ -112,25 +112,23 @@ INLINE bool too_large(__m128i all) { return !_mm_testz_si128(all, _mm_set1_epi8(
 
 /* ---- sequences ---- */
 
-/* Inclusive prefix sums that stop at 65535. */
-INLINE __m256i prefix16(__m256i x) {
+/* Inclusive prefix sums in each half that stop at 65535; *carry: the lower half's sum in all of the upper half, *total: the sum of all. */
+INLINE __m256i prefix16(__m256i x, __m256i *carry, __m256i *total) {
   x = _mm256_adds_epu16(x, _mm256_slli_si256(x, 2));
   x = _mm256_adds_epu16(x, _mm256_slli_si256(x, 4));
   x = _mm256_adds_epu16(x, _mm256_slli_si256(x, 8));
-  __m256i last = _mm256_shuffle_epi8(x, _mm256_set1_epi16(0x0f0e));
-  return _mm256_adds_epu16(x, _mm256_permute2x128_si256(last, last, 0x08));
-}
-
-INLINE __m256i broadcast_last16(__m256i x) {
-  __m256i last = _mm256_shuffle_epi8(x, _mm256_set1_epi16(0x0f0e));
-  return _mm256_permute2x128_si256(last, last, 0x11);
+  __m256i last = _mm256_shuffle_epi8(x, _mm256_set1_epi16(0x0f0e)), other = _mm256_permute2x128_si256(last, last, 0x01);
+  *carry = _mm256_blend_epi32(_mm256_setzero_si256(), other, 0xF0);
+  *total = _mm256_adds_epu16(last, other);
+  return x;
 }
 
 /* The ids go to one of the two. */
 INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
-  const __m256i step = _mm256_set1_epi16((short)add);
+  const __m256i lane = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m256i steps = _mm256_set1_epi16((short)(16 * add));
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  __m256i base = _mm256_setzero_si256();
+  __m256i base = _mm256_mullo_epi16(lane, _mm256_set1_epi16((short)add)), carry, total; /* of each lane, so that only gaps are summed */
   __m128i all = _mm_setzero_si128();
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
@@ -139,14 +137,14 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
     for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
       __m128i q = quotients16(ones + i);
       if (n - i >= 16) all = _mm_or_si128(all, q);
-      __m256i sums = prefix16(_mm256_add_epi16(codes_of(&r, q, lows), step));
-      __m256i x = _mm256_sub_epi16(_mm256_adds_epu16(sums, base), step);
+      __m256i sums = prefix16(codes_of(&r, q, lows), &carry, &total);
+      __m256i x = _mm256_adds_epu16(_mm256_adds_epu16(sums, base), carry);
       if (narrow) store256(narrow + i, x);
       else {
         store256(wide + i, _mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)));
         store256(wide + i + 8, _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
       }
-      base = _mm256_adds_epu16(base, broadcast_last16(sums));
+      base = _mm256_adds_epu16(base, _mm256_adds_epu16(total, steps));
     }
     for (uint32_t i = n & ~15u; i < n; i++) /* the codes after the last do not count */
       if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;

@@ -1,0 +1,183 @@
+"""From what the caller of Loader said to the options of the C loader."""
+
+import warnings
+
+import numpy as np
+
+from . import errors, indexing
+from ._c import check, ffi, lib, local, name_bytes
+from .matrix import fetch_options
+
+STRATEGIES = {"block": "BLOCK", "sequential": "SEQUENTIAL", "buffer": "BUFFER", "weighted": "WEIGHTED", "balanced": "BALANCED"}
+ACCESS = {"auto": "AUTO", "mmap": "MMAP", "pread": "PREAD"}
+UNEVEN = {"pad": "ANNB_PAD", "drop": "ANNB_DROP"}
+OUTPUTS = ("csr", "dense", "torch", "torch_sparse")
+NONE = 0xFFFFFFFF
+
+
+def one_of(value, choices, what):
+    if value not in choices:
+        raise errors.ArgumentError(f"{what} is one of {', '.join(map(repr, choices))}, not {value!r}")
+    return value
+
+
+# ---- rows ----
+
+
+def chosen_rows(stores, rows, where):
+    """The rows (of all stores together) that `rows` and `where` leave, ascending; None for all of them."""
+    n = sum(s.n_obs for s in stores)
+    mask = None
+    if where is not None:
+        mask = np.concatenate([s.where(where) for s in stores])
+    if rows is None:
+        return None if mask is None else np.flatnonzero(mask).astype(np.uint64)
+    found = indexing.resolve(rows, n, lambda: all_names(stores), "row")
+    found.sort()
+    twice = found[1:] == found[:-1]
+    if twice.any():
+        raise errors.ArgumentError(f"row {int(found[1:][twice][0])} is there more than once in rows; draw rows more often with weights")
+    return found if mask is None else found[mask[found.astype(np.int64)]]
+
+
+def all_names(stores):
+    names = stores[0].obs_names
+    for s in stores[1:]:
+        names = names.append(s.obs_names)
+    return names
+
+
+# ---- labels ----
+
+
+def union_codes(stores, name):
+    """(codes of all rows, categories) of a categorical column over several stores: categories by name, in order of appearance."""
+    union: dict[str, int] = {}
+    codes = []
+    for s in stores:
+        column = s.obs.column(name)
+        if column.kind != "categorical":
+            raise errors.ArgumentError(f"{s.path}: column {name!r} of obs is not categorical; labels are")
+        places = [union.setdefault(str(c), len(union)) for c in column.categories.tolist()]
+        codes.append(np.array([*places, -1], np.int32)[column.values])
+    return np.concatenate(codes), list(union)
+
+
+# ---- genes ----
+
+
+def gene_numbers(stores, matrix, genes, say=True):
+    """The column of each gene of the vocabulary `genes` (names or numbers), ANNB_NONE for genes that are not there."""
+    if genes is None:
+        return None
+    listed = np.asarray(genes)
+    if listed.dtype.kind in "iu" or not len(listed):
+        n = matrix.shape[1]
+        if len(listed) and (listed.max() >= n or listed.min() < -1):
+            raise errors.RangeError(
+                f"genes: there is no gene {int(listed.max() if listed.max() >= n else listed.min())}, there are {n} (-1 = an empty column)"
+            )
+        return np.where(listed < 0, NONE, listed).astype(np.uint32)
+    names = stores[0].var_names
+    if matrix.axis != "var":
+        raise errors.ArgumentError(f"the columns of {matrix.name!r} are not the genes of var: give genes by number")
+    found = names.get_indexer_for(listed) if not names.is_unique else names.get_indexer(listed)
+    if len(found) != len(listed):
+        raise errors.ArgumentError("genes: some of the names are there more than once in var; give numbers")
+    unknown = listed[found < 0]
+    if len(unknown) and say:
+        some = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        warnings.warn(f"{len(unknown)} of {len(listed)} genes are not in {stores[0].path}: their columns are empty ({some})", stacklevel=5)
+    return np.where(found < 0, NONE, found).astype(np.uint32)
+
+
+# ---- the C structures ----
+
+
+class Options:
+    """annb_loader_options and all that they point to, which must live until the loader is open."""
+
+    def __init__(self, spec, stores, topology, threads):
+        self.keep = []
+        self.c = ffi.new("annb_loader_options *")
+        self.c.topology = topology
+        self.c.n_threads, self.c.n_io_threads, self.c.n_ring = threads, spec.io_threads, spec.ring
+        self.c.access = getattr(lib, "ANNB_ACCESS_" + ACCESS[spec.access])
+        self.set_matrices(spec)
+        self.set_labels(spec.labels)
+        self.set_sampler(spec)
+
+    def array(self, kind, values):
+        self.keep.append(values)
+        return ffi.from_buffer(kind, values)
+
+    def new(self, kind, value):
+        self.keep.append(ffi.new(kind, value))
+        return self.keep[-1]
+
+    def set_matrices(self, spec):
+        listed = []
+        for m in spec.wanted:
+            fetch = fetch_options(m.asked, spec.sort_indices, spec.gene_order, spec.allow_lossy, False)
+            genes = self.array("uint32_t[]", m.genes) if m.genes is not None else ffi.NULL
+            n = len(m.genes) if m.genes is not None else 0
+            name = self.new("char[]", name_bytes(m.name))
+            listed.append({"name": name, "dense": spec.dense, "fetch": fetch[0], "genes": genes, "n_genes": n})
+        self.c.matrices = self.new("annb_loader_matrix[]", listed)
+        self.c.n_matrices = len(listed)
+
+    def set_labels(self, labels):
+        names = [self.new("char[]", name_bytes(n)) for n in labels]
+        self.c.labels = self.new("const char *[]", names)
+        self.c.n_labels = len(names)
+
+    def set_sampler(self, spec):
+        s = self.c.sampler
+        s.seed, s.block_size, s.batch_size, s.fetch_factor = spec.seed, spec.block_size, spec.batch_size, spec.fetch_factor
+        s.drop_last, s.num_samples = spec.drop_last, spec.num_samples or 0
+        s.strategy = getattr(lib, "ANNB_SAMPLE_" + ("OWN" if spec.own is not None else STRATEGIES[spec.strategy]))
+        if spec.chosen is not None:
+            s.rows = self.row_set(spec.chosen, spec.n_rows)
+        if spec.weights is not None:
+            s.weights, s.n_weights = self.array("double[]", spec.weights), len(spec.weights)
+        if spec.codes is not None:
+            s.codes, s.n_codes = self.array("int32_t[]", spec.codes), len(spec.codes)
+        if spec.own is not None:
+            offsets, rows = spec.own
+            s.own.n_batches = len(offsets) - 1
+            s.own.offsets, s.own.rows = self.array("uint64_t[]", offsets), self.array("uint64_t[]", rows)
+
+    def row_set(self, chosen, n_rows):
+        out, error = ffi.new("annb_row_set **"), local.error
+        check(lib.annb_row_set_of_list(ffi.from_buffer("uint64_t[]", chosen), len(chosen), n_rows, out, error), error)
+        self.keep.append(ffi.gc(out[0], lib.annb_row_set_close))
+        return self.keep[-1]
+
+
+def open_loader(spec, stores, topology, threads):
+    """A C loader over the stores, which it keeps open."""
+    options, out, error = Options(spec, stores, topology, threads), ffi.new("annb_loader **"), local.error
+    handles = [s._handle for s in stores]
+    check(lib.annb_loader_open(ffi.new("const annb_store *[]", handles), len(handles), options.c, out, error), error)
+    return ffi.gc(out[0], Closer(handles))
+
+
+class Closer:
+    """Closes a C loader; holds what must stay open until then."""
+
+    def __init__(self, handles):
+        self.handles = handles
+
+    def __call__(self, loader):
+        lib.annb_loader_close(loader)
+
+
+def own_batches(batches, batch_size):
+    """(offsets, rows) of the caller's own list of row batches."""
+    listed = [np.asarray(b, np.uint64).reshape(-1) for b in batches]
+    long = [i for i, b in enumerate(listed) if len(b) > batch_size]
+    if long:
+        raise errors.ArgumentError(f"batch {long[0]} of the strategy has {len(listed[long[0]])} rows, batch_size is {batch_size}")
+    offsets = np.zeros(len(listed) + 1, np.uint64)
+    offsets[1:] = np.cumsum([len(b) for b in listed], dtype=np.uint64)
+    return offsets, np.concatenate([*listed, np.empty(0, np.uint64)])

@@ -1,0 +1,262 @@
+"""Packing `.h5ad` files and exporting them again. This part needs HDF5, which must have been there when the package was built."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from . import _c, errors
+from ._c import path_bytes
+from ._progress import Run, ignore, lock
+from .indexing import resolve
+from .store import Store
+
+try:
+    from ._convert import ffi, lib
+except ImportError as error:
+    ffi = lib = None
+    WHY = str(error)
+
+
+def annbpy_progress(user, stage, done, total):
+    run = ffi.from_handle(user)
+    return run.guard(run.step, ffi.string(stage).decode("utf-8", "replace"), done, total)
+
+
+def annbpy_note(user, note):
+    ffi.from_handle(user).notes.append(ffi.string(note).decode("utf-8", "replace"))
+
+
+def annbpy_difference(user, path, what):
+    run = ffi.from_handle(user)
+    return run.guard(run.add, path, what)
+
+
+if lib is not None:
+    ffi.def_extern(onerror=ignore)(annbpy_progress)
+    ffi.def_extern(onerror=ignore)(annbpy_difference)
+    ffi.def_extern(onerror=ignore)(annbpy_note)
+
+GENE_ORDERS = {"detected": "ANNB_GENE_ORDER_DETECTED", "source": "ANNB_GENE_ORDER_SOURCE"}
+JOINS = {None: "ANNB_JOIN_NONE", "inner": "ANNB_JOIN_INNER", "outer": "ANNB_JOIN_OUTER"}
+COMPRESSIONS = {"source": "ANNB_COMPRESSION_SOURCE", "none": "ANNB_COMPRESSION_NONE", "gzip": "ANNB_COMPRESSION_GZIP"}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was packed: `n_obs`, `nnz` and `n_matrices`; of the store: `n_vars`, `n_parts`, the `generation` published; `notes`: sentences
+    about what may surprise."""
+
+    n_obs: int
+    n_vars: int
+    nnz: int
+    generation: int
+    n_parts: int
+    n_matrices: int
+    notes: tuple[str, ...] = ()
+
+
+def need_hdf5():
+    if lib is None:
+        raise ImportError(
+            f"this build of annblock cannot pack or export, because HDF5 was missing ({WHY}). Install HDF5 with its headers "
+            "(Debian: apt-get install libhdf5-dev libdeflate-dev) and reinstall: "
+            "pip install --force-reinstall --no-binary annblock annblock. Reading works without."
+        )
+
+
+def size_of(value):
+    """Bytes of a number or of text like "512M"."""
+    if not isinstance(value, str):
+        return int(value or 0)
+    number, unit = (value[:-1], value[-1].upper()) if value[-1:].upper() in UNITS else (value, "")
+    try:
+        return int(float(number) * UNITS.get(unit, 1))
+    except ValueError:
+        raise errors.ArgumentError(f"{value!r} is not a size: give bytes, or text like '512M' or '2G'") from None
+
+
+def finish(run, status, error):
+    run.close(status, error, lambda e: _c.exception(e, ffi.string))
+
+
+def pack(paths: Any, store: Any, *, force: bool = False, progress: bool | str = True, **options: Any) -> Packed:
+    """Pack `.h5ad` files into the store `store`, a directory that is made: a `Packed`. `paths`: one path, or a list of parts.
+
+    `force`: an existing store gains a next generation. `threads`: 0 = one per processor; the bytes do not depend on it. `memory`: cap on
+    buffers in bytes or like "512M" (the default). `segment_rows`: 0 = split near 2 GiB. `gene_order`: how records list genes, "detected"
+    (small) or "source". `matrices`: which are packed, names like "X", "layers/counts", "raw/X", "obsm/X_pca", or "all"; the rest stays in
+    the sidecar. Several files: `join` of other genes, None (they must be equal), "inner" or "outer"; `join_key`: the column of var
+    that genes are matched by (default: names); `allow_duplicate_genes`. `progress`: a tqdm bar on a terminal or in a notebook. What may
+    surprise is warned of. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C nothing is left behind.
+
+    >>> annblock.pack(example_h5ad, scratch / "packed.annblock").n_obs
+    2000
+    """
+    need_hdf5()
+    return convert(lib.annb_pack_many, "pack", paths, store, progress, force=force, **options)
+
+
+def append(paths: Any, store: Any, *, progress: bool | str = True, **options: Any) -> Packed:
+    """Add `.h5ad` files as parts to an existing store: a new generation; readers of older ones go on. Options as in `pack`.
+
+    >>> annblock.pack(example_h5ad, scratch / "grows.annblock").n_parts
+    1
+    >>> annblock.append(example_h5ad, scratch / "grows.annblock").n_parts
+    2
+    """
+    need_hdf5()
+    return convert(lib.annb_append, "append", paths, store, progress, **options)
+
+
+class Conversion(Run):
+    def __init__(self, progress, label):
+        super().__init__(progress, label)
+        self.notes = []
+
+
+def convert(
+    function, label, paths, store, progress, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", join=None,
+    join_key=None, allow_duplicate_genes=False, matrices=None,
+):  # fmt: skip
+    listed = [ffi.new("char[]", path_bytes(p)) for p in (paths if isinstance(paths, (list, tuple)) else [paths])]
+    run = Conversion(progress, label)
+    user = ffi.new_handle(run)
+    key = ffi.new("char[]", join_key.encode()) if join_key is not None else ffi.NULL
+    values = {"force": force, "n_threads": threads, "memory": size_of(memory), "segment_rows": segment_rows, "user": user}
+    values |= {"progress": lib.annbpy_progress, "note": lib.annbpy_note, "allow_duplicate_genes": allow_duplicate_genes, "join_key": key}
+    names = c_strings([] if matrices is None else [matrices] if isinstance(matrices, str) else matrices)
+    values |= {"matrices": names.array, "n_matrices": len(names)}
+    values |= {"gene_order": choice(gene_order, GENE_ORDERS, "gene_order"), "join": choice(join, JOINS, "join")}
+    options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
+    with lock:
+        status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
+    finish(run, status, error)
+    if result.n_left:
+        why = ffi.string(result.left.message).decode("utf-8", "replace")
+        run.notes.append(f"{result.n_left} matrices cannot be packed and stay in the sidecar. The first: {why}")
+    tell(run.notes, 4)
+    numbers = (result.n_obs, result.n_vars, result.nnz, result.generation, result.n_parts, result.n_matrices)
+    n_obs, n_vars, nnz, generation, n_parts, n_matrices = map(int, numbers)
+    return Packed(n_obs, n_vars, nnz, generation, n_parts, n_matrices, tuple(run.notes))
+
+
+def tell(notes, depth):
+    for note in notes:
+        warnings.warn(note, stacklevel=depth)
+
+
+class c_strings:
+    """An array of C strings: `array`, NULL when there are none."""
+
+    def __init__(self, strings):
+        self.held = [ffi.new("char[]", _c.name_bytes(s)) for s in strings]
+        self.array = ffi.new("const char *[]", self.held) if self.held else ffi.NULL
+
+    def __len__(self):
+        return len(self.held)
+
+
+def choice(value, choices, what):
+    if value not in choices:
+        raise errors.ArgumentError(f"{what} is one of {', '.join(map(repr, choices))}, not {value!r}")
+    return getattr(lib, choices[value])
+
+
+def annotate(store: Any, source: Any, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True) -> int:
+    """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
+
+    Columns of obs and var and all that is not packed are replaced; the packed matrices stay. Returns the generation that this makes.
+    InputError when cells or genes are others.
+    """
+    need_hdf5()
+    run = Conversion(progress, "annotate")
+    user = ffi.new_handle(run)
+    values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}
+    values |= {"one_part": part is not None, "part": part or 0}
+    options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *")
+    with lock:
+        status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error)
+    finish(run, status, error)
+    tell(run.notes, 3)
+    return int(generation[0])
+
+
+def export(
+    store, output, *, force=False, generation=None, part=None, rows=None, where=None, genes=None, skip=(), compression="source", level=0,
+    threads=0, memory=0, progress=True,
+):  # fmt: skip
+    """Export `store` (a path or a `Store`) to the `.h5ad` file `output`: the objects, types, values and attributes that were packed.
+
+    `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`,
+    `genes`: only these cells (numbers, slices, masks, names; a predicate) and genes (numbers or names), in that order; `skip`: paths of
+    objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with `level`. The rest as in `pack`.
+
+    >>> annblock.export(example_store, scratch / "again.h5ad")
+    >>> annblock.compare(example_h5ad, scratch / "again.h5ad")
+    []
+    >>> annblock.export(example_store, scratch / "some.h5ad", rows=[5, 3], genes=["XBP1"], skip=["uns"])
+    """
+    need_hdf5()
+    opened = store if isinstance(store, Store) else Store(store, generation)
+    ranges, listed = row_ranges(opened, rows), c_strings(skip)
+    run = Run(progress, "export")
+    user = ffi.new_handle(run)
+    with TemporaryDirectory() as scratch:
+        files = [ffi.new("char[]", path) for path in (gene_file(opened, genes, scratch), where and _c.name_bytes(where)) if path]
+        subset = {"ranges": ranges, "n_ranges": len(ranges) if ranges else 0, "skip": listed.array, "n_skip": len(listed)}
+        subset |= {"genes_file": files[0]} if genes is not None else {}
+        subset |= {"where": files[-1]} if where else {}
+        values = {"force": force, "generation": opened.generation, "memory": size_of(memory), "user": user, "progress": lib.annbpy_progress}
+        values |= {"one_part": part is not None, "part": part or 0, "n_threads": threads, "level": level, "subset": subset}
+        values |= {"compression": choice(compression, COMPRESSIONS, "compression")}
+        options, error = ffi.new("annb_export_options *", values), ffi.new("annb_error *")
+        with lock:
+            status = lib.annb_export(path_bytes(opened.path), path_bytes(output), options, error)
+    finish(run, status, error)
+
+
+def row_ranges(store, rows):
+    """`rows` as ranges in their order; NULL for all."""
+    if rows is None:
+        return ffi.NULL
+    found = resolve(rows, store.n_obs, lambda: store.obs_names, "row").astype(np.int64)
+    breaks = np.flatnonzero(np.diff(found) != 1) + 1
+    first, last = np.r_[0, breaks][: len(found)], np.r_[breaks - 1, len(found) - 1][-len(found) :] if len(found) else []
+    return ffi.new("annb_row_range[]", [(int(found[a]), int(found[b]) + 1) for a, b in zip(first, last)] or [(0, 0)])
+
+
+def gene_file(store, genes, scratch):
+    """A file that names `genes`, one a line; None for all."""
+    if genes is None:
+        return None
+    names = store.var_names[resolve(genes, store.n_vars, lambda: store.var_names, "gene").astype(np.int64)]
+    path = os.path.join(scratch, "genes")
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(f"{name}\n" for name in names)
+    return os.fsencode(path)
+
+
+class Comparison(Run):
+    def __init__(self):
+        super().__init__(False, "compare")
+        self.differences = []
+
+    def add(self, path, what):
+        self.differences.append(tuple(ffi.string(c).decode("utf-8", "surrogateescape") for c in (path, what)))
+        return True
+
+
+def compare(a: Any, b: Any) -> list[tuple[str, str]]:
+    """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal."""
+    need_hdf5()
+    run = Comparison()
+    user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")
+    with lock:
+        status = lib.annb_compare(path_bytes(a), path_bytes(b), lib.annbpy_difference, user, n, error)
+    finish(run, status, error)
+    return run.differences

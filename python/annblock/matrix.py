@@ -1,0 +1,176 @@
+"""One matrix of a store (X, a layer, …), by rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import errors, indexing
+from ._c import CODES, NUMPY, check, ffi, lib, local, text, view
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+FORMS = {lib.ANNB_CSR: "csr", lib.ANNB_CSC: "csc", lib.ANNB_DENSE: "dense"}
+AXES = {lib.ANNB_OBS_VAR: "var", lib.ANNB_OBS_RAW_VAR: "raw_var", lib.ANNB_OBS_FREE: "free"}
+INT32_MAX = 2**31 - 1
+
+
+class Matrix:
+    """A matrix of n_obs rows in a store, from `store.matrix(name)`.
+
+    `matrix[rows]` and `matrix[rows, genes]` give a `scipy.sparse.csr_array` (ascending gene numbers within each row) or, for a matrix
+    that was dense in the source, a numpy array; always with two dimensions, rows and genes chosen independently as in AnnData.
+    Rows and genes are numbers, slices, masks, index arrays or names.
+
+    `name`, `shape`, `nnz` (stored elements), `nbytes` (in the store), `dtype`, `form` ("csr", "csc" or "dense": of the source).
+    """
+
+    def __init__(self, store, handle, number):
+        self._store, self._handle, self._number = store, handle, number
+        info = ffi.new("annb_matrix_info *")
+        check(lib.annb_store_matrix(handle, number, info, local.error), local.error)
+        self.name, self.shape, self.nnz, self.nbytes = text(info.name), (int(info.n_rows), int(info.n_cols)), int(info.nnz), int(info.bytes)
+        self.dtype, self.form, self.axis = NUMPY[info.dtype], FORMS.get(info.form, "csr"), AXES[info.axes]
+
+    def __reduce__(self):
+        return matrix_of, (self._store, self.name)
+
+    def __repr__(self):
+        n, m = self.shape
+        return f"<annblock matrix {self.name!r}: {n} × {m} {self.dtype}, {self.nnz} stored elements, from {self.form}>"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    def _genes(self):
+        if self.axis != "var":
+            raise errors.NotFoundError(f"the columns of {self.name!r} are not the genes of var: choose them by number")
+        return self._store.var_names
+
+    def _split(self, key):
+        rows, genes = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
+        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
+        whole = genes is None or genes is Ellipsis or (isinstance(genes, slice) and genes == slice(None))
+        return rows, None if whole else indexing.resolve(genes, self.shape[1], self._genes, "gene").astype(np.int64)
+
+    def __getitem__(self, key: Any) -> Any:
+        rows, genes = self._split(key)
+        if self.form == "dense":
+            values = self.dense(rows)
+            return values if genes is None else np.ascontiguousarray(values[:, genes])
+        values = self.csr(rows)
+        return values if genes is None else values[:, genes]
+
+    def row_nnz(self, rows: Any = None) -> np.ndarray:
+        """Stored elements of each of `rows` (all: None) as an int64 array. Reads the index only."""
+        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
+        counts = np.empty(len(rows), np.uint32)
+        at = ffi.from_buffer("uint32_t[]", counts)
+        check(
+            lib.annb_fetch_nnz(self._handle, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), at, ffi.NULL, local.error),
+            local.error,
+        )
+        return counts.astype(np.int64)
+
+    def csr(
+        self, rows: Any = None, dtype: Any = None, sort_indices: bool = True, gene_order: str = "original", allow_lossy: bool = False
+    ) -> scipy.sparse.csr_array:
+        """`rows` as a `scipy.sparse.csr_array`.
+
+        `dtype`: of the values (default: the matrix's own; float16 comes as float32, which scipy needs); LossyError where a value does not
+        fit exactly, unless `allow_lossy`. `gene_order="stored"`: the numbers of the records (see `gene_order`), the fastest with
+        `sort_indices=False`. Repeated indices are delivered as stored.
+        """
+        import scipy.sparse
+
+        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
+        indptr, indices, values = self.fetch_csr(rows, dtype, sort_indices, gene_order, allow_lossy)
+        if indices.dtype == np.int32:
+            indptr = indptr.astype(np.int32)
+        out = scipy.sparse.csr_array((values, indices, indptr), shape=(len(rows), self.shape[1]))
+        if sort_indices:
+            out.has_sorted_indices = True
+        return out
+
+    def fetch_csr(self, rows, dtype=None, sort_indices=True, gene_order="original", allow_lossy=False):
+        """(indptr, indices, values) of `rows`, a uint64 array of row numbers: int64, int32 (int64 from 2^31 elements on), `dtype`."""
+        dtype = self.sparse_dtype(dtype)
+        error, rows_at, total = local.error, ffi.from_buffer("uint64_t[]", rows), ffi.new("uint64_t *")
+        check(lib.annb_fetch_nnz(self._handle, self._number, rows_at, len(rows), ffi.NULL, total, error), error)
+        n = int(total[0])
+        options = fetch_options(self.delivered(dtype), sort_indices, gene_order, allow_lossy, n > INT32_MAX)
+        indptr = np.empty(len(rows) + 1, np.int64)
+        indices, values = np.empty(n, np.int64 if options.index64 else np.int32), np.empty(n, dtype)
+        check(
+            lib.annb_fetch_csr(
+                self._handle, local.context, self._number, rows_at, len(rows), options,
+                ffi.from_buffer("int64_t[]", indptr), ffi.from_buffer(indices), ffi.from_buffer(values.view(np.uint8)), n, error,
+            ),
+            error,
+        )  # fmt: skip
+        exact = int(indptr[-1])
+        return (indptr, indices, values) if exact == n else (indptr, indices[:exact].copy(), values[:exact].copy())
+
+    def dense(
+        self, rows: Any = None, dtype: Any = None, gene_order: str = "original", allow_lossy: bool = False, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """`rows` as a numpy array of n × n_vars, row-major. Repeated indices are summed. `out`: a C-contiguous array to fill instead."""
+        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
+        dtype = np.dtype(dtype) if dtype is not None else self.dtype if out is None else out.dtype
+        shape = (len(rows), self.shape[1])
+        if out is None:
+            out = np.empty(shape, dtype)
+        elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
+            raise errors.ArgumentError(f"out must be a C-contiguous array of {shape[0]} × {shape[1]} {dtype}")
+        options = fetch_options(self.delivered(dtype), False, gene_order, allow_lossy, False)
+        check(
+            lib.annb_fetch_dense(
+                self._handle, local.context, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), options,
+                ffi.from_buffer(out.reshape(-1).view(np.uint8), require_writable=True), 0, out.nbytes, local.error,
+            ),
+            local.error,
+        )  # fmt: skip
+        return out
+
+    def gene_order(self, part: int = 0) -> np.ndarray | None:
+        """The column number behind each number of `gene_order="stored"`, as a uint32 array; None where they are the same."""
+        ids = ffi.new("const uint32_t **")
+        check(lib.annb_matrix_gene_order(self._handle, part, self._number, ids, local.error), local.error)
+        return view(ids[0], self.shape[1], np.dtype(np.uint32), self._handle) if ids[0] else None
+
+    def sparse_dtype(self, dtype=None):
+        """What CSR values come as when `dtype` is asked for."""
+        if dtype is None:
+            return np.dtype(np.float32) if self.dtype == np.float16 else self.dtype
+        return np.dtype(dtype)
+
+    def delivered(self, dtype):
+        """The type to ask C for: bytes of a bool matrix may be any, as uint8 they come as 0 and 1."""
+        return np.dtype(np.uint8) if self.dtype == dtype == np.bool_ else dtype
+
+
+def matrix_of(store, name):
+    return store.matrix(name)
+
+
+def fetch_options(dtype, sort_indices, gene_order, allow_lossy, index64):
+    if dtype not in CODES:
+        raise errors.ArgumentError(f"values cannot be delivered as {dtype}: use bool, an integer or a floating-point type")
+    if gene_order not in ("original", "stored"):
+        raise errors.ArgumentError(f'gene_order is "original" or "stored", not {gene_order!r}')
+    return ffi.new(
+        "annb_fetch_options *",
+        {
+            "dtype": CODES[dtype],
+            "index64": index64,
+            "sort_indices": sort_indices,
+            "allow_lossy": allow_lossy,
+            "gene_order": lib.ANNB_GENES_STORED if gene_order == "stored" else lib.ANNB_GENES_ORIGINAL,
+        },
+    )

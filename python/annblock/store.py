@@ -1,0 +1,250 @@
+"""An open store."""
+
+from __future__ import annotations
+
+import html
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import errors
+from ._c import check, ffi, lib, local, name_bytes, path_bytes, text
+from .columns import Table
+from .matrix import Matrix
+
+if TYPE_CHECKING:
+    import anndata
+    import pandas as pd
+
+Path = str | os.PathLike[str]
+
+
+def open(path: Path, generation: int | None = None, *, check_records: bool = True) -> Store:
+    """Open the store at `path` (a directory) for reading: a `Store`.
+
+    `generation`: an older one than the newest. `check_records=False` leaves out the check of each record that is read (index pages and
+    headers are always checked). NotAStoreError, VersionError, UnsupportedError, CorruptError, InputOutputError, NotFoundError.
+
+    >>> import annblock
+    >>> store = annblock.open(example_store)
+    >>> store.shape
+    (2000, 2400)
+    """
+    return Store(path, generation, check_records=check_records)
+
+
+class Store:
+    """A store, open for reading: immutable, safe from any number of threads and after fork. Pickles as its path and generation.
+
+    >>> store = annblock.open(example_store)
+    >>> store[[0, 5, 2]].shape                     # a scipy.sparse.csr_array
+    (3, 2400)
+    >>> store[:10, ["XBP1", "ATP6V451"]].shape
+    (10, 2)
+    >>> store.obs["cell_line"].dtype.name
+    'category'
+    """
+
+    def __init__(self, path: Path, generation: int | None = None, *, check_records: bool = True):
+        self.path = os.path.abspath(os.fspath(path))
+        self._check_records = check_records
+        options = ffi.new("annb_open_options *", {"generation": asked_generation(generation), "skip_checks": not check_records})
+        out = ffi.new("annb_store **")
+        check(lib.annb_store_open(path_bytes(self.path), options, out, local.error), local.error)
+        self._held = ffi.gc(out[0], lib.annb_store_close)
+        info = ffi.new("annb_store_info *")
+        lib.annb_store_get_info(self._held, info)
+        self.n_obs, self.n_vars, self.generation = int(info.n_obs), int(info.n_vars), int(info.generation)
+        self.nbytes, self.n_parts = int(info.bytes), int(info.n_parts)
+        self.store_id = bytes(ffi.buffer(info.store_id)).hex()
+        self._n_matrices = int(info.n_matrices)
+        self._cache: dict[str, Any] = {}
+
+    # ---- life ----
+
+    @property
+    def _handle(self):
+        if self._held is None:
+            raise errors.ArgumentError(f"{self.path}: the store is closed")
+        return self._held
+
+    @property
+    def closed(self) -> bool:
+        return self._held is None
+
+    def close(self) -> None:
+        """Let go of the store. Arrays that view its memory stay valid; it is unmapped when the last of them is gone."""
+        self._held = None
+        self._cache = {}
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __reduce__(self):
+        return reopen, (self.path, self.generation, self._check_records)
+
+    # ---- what is in it ----
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_obs, n_vars)"""
+        return self.n_obs, self.n_vars
+
+    def __len__(self) -> int:
+        return self.n_obs
+
+    @property
+    def matrices(self) -> list[str]:
+        """The names of the matrices, as a list: "X" and what else was packed."""
+        return list(self._all())
+
+    @property
+    def nnz(self) -> int:
+        """Stored elements of X."""
+        return self.matrix("X").nnz
+
+    def _all(self) -> dict[str, Matrix]:
+        if "matrices" not in self._cache:
+            handle = self._handle
+            found = [Matrix(self, handle, i) for i in range(self._n_matrices)]
+            self._cache["matrices"] = {m.name: m for m in found}
+        return self._cache["matrices"]
+
+    def matrix(self, name: str = "X") -> Matrix:
+        """The `Matrix` called `name`: "X", "layers/counts", "raw/X", … NotFoundError."""
+        try:
+            return self._all()[name]
+        except KeyError:
+            listed = ", ".join(map(repr, self.matrices)) or "none"
+            raise errors.NotFoundError(
+                f"{self.path}: there is no matrix {name!r} in the store; there are: {listed}", path=self.path
+            ) from None
+
+    def __getitem__(self, key: Any) -> Any:
+        """Rows of X: `store[rows]`, `store[rows, genes]`; see `Matrix`."""
+        return self.matrix("X")[key]
+
+    @property
+    def obs(self) -> Table:
+        """The table of cells, a `Table`: columns are read when they are asked for."""
+        return self._table("obs", self.n_obs)
+
+    @property
+    def var(self) -> Table:
+        """The table of genes, a `Table`."""
+        return self._table("var", self.n_vars)
+
+    def _table(self, axis, length):
+        if axis not in self._cache:
+            self._cache[axis] = Table(self._handle, axis, length, self.n_parts)
+        return self._cache[axis]
+
+    @property
+    def obs_names(self) -> pd.Index:
+        """The names of the cells, a pandas Index."""
+        return self.obs.names
+
+    @property
+    def var_names(self) -> pd.Index:
+        """The names of the genes, a pandas Index."""
+        return self.var.names
+
+    @property
+    def sidecar(self) -> str | None:
+        """Path of the `.h5ad` with everything that is not packed; None where there is none. Of the first part, when there are several."""
+        return self.sidecars[0]
+
+    @property
+    def sidecars(self) -> list[str | None]:
+        """Path of the sidecar of each part, None where a part has none."""
+        return [self._part_file(part, "sidecar") for part in range(self.n_parts)] or [None]
+
+    def _part_file(self, part, kind):
+        out = ffi.new("const char **")
+        number = {"sidecar": lib.ANNB_OBJECT_SIDECAR, "restore": lib.ANNB_OBJECT_RESTORE}[kind]
+        check(lib.annb_store_part_file(self._handle, part, number, out, local.error), local.error)
+        return text(out[0]) if out[0] else None
+
+    def where(self, predicate: str) -> np.ndarray:
+        """Which cells a predicate over the columns of obs holds for, as a bool array: `cell_line == "CVCL_0023" and n_genes > 500`.
+
+        The grammar is in SPEC.md, section 9. ArgumentError and NotFoundError point at the place in the text.
+
+        >>> annblock.open(example_store).where('plate in ("plate1", "plate2") and n_genes >= 200').sum() > 0
+        np.True_
+        """
+        bits = np.zeros((self.n_obs + 63) // 64, np.uint64)
+        check(lib.annb_where(self._handle, name_bytes(predicate), ffi.from_buffer("uint64_t[]", bits), ffi.NULL, local.error), local.error)
+        return np.unpackbits(bits.view(np.uint8), count=self.n_obs, bitorder="little").view(np.bool_)
+
+    # ---- AnnData ----
+
+    def to_anndata(self, rows: Any = None, backed: bool = False) -> anndata.AnnData:
+        """An AnnData of `rows` (all: None): the sidecar as anndata reads it, X and the other packed matrices from the store.
+
+        `backed=True`: the matrices are dask arrays that read rows from the store when they are computed (dask must be installed).
+        """
+        from .to_anndata import to_anndata
+
+        return to_anndata(self, rows, backed)
+
+    def to_memory(self) -> anndata.AnnData:
+        """The whole store as an AnnData in memory: `to_anndata()`."""
+        return self.to_anndata()
+
+    # ---- looks ----
+
+    def __repr__(self):
+        if self.closed:
+            return f"<annblock store {self.path}, closed>"
+        lines = [
+            f"annblock store, n_obs × n_vars = {self.n_obs} × {self.n_vars}, generation {self.generation}, {size(self.nbytes)}: {self.path}"
+        ]
+        for label, names in (("matrices", self.matrices), ("obs", self.obs.columns), ("var", self.var.columns)):
+            if names:
+                lines.append(f"    {label}: {', '.join(map(repr, names))}")
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        if self.closed:
+            return f"<p>{html.escape(repr(self))}</p>"
+        rows = [
+            ("path", self.path),
+            ("cells × genes", f"{self.n_obs:,} × {self.n_vars:,}"),
+            ("generation", self.generation),
+            ("size", size(self.nbytes)),
+        ]
+        for m in self._all().values():
+            rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {m.nnz:,} stored elements, {size(m.nbytes)}"))
+        rows += [("obs", ", ".join(self.obs.columns)), ("var", ", ".join(self.var.columns))]
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(str(a))}</th><td style='text-align:left'>{html.escape(str(b))}</td></tr>"
+            for a, b in rows
+        )
+        return f"<table><caption>annblock store</caption>{cells}</table>"
+
+
+def asked_generation(generation):
+    """For C: 0 is the newest."""
+    if generation is None:
+        return 0
+    if int(generation) != generation or not 1 <= generation < 1 << 64:
+        raise errors.ArgumentError(f"a generation is a number from 1 on, not {generation!r}")
+    return int(generation)
+
+
+def reopen(path, generation, check_records):
+    return Store(path, generation, check_records=check_records)
+
+
+def size(n):
+    """Bytes for a person."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"
