@@ -116,7 +116,8 @@ static annb_status push_box(annb_rows *r, box *b, uint64_t row, uint64_t col, an
   const annb_source_matrix *m = r->m;
   uint64_t rows = b->rows < m->n_rows - row ? b->rows : m->n_rows - row, cols = b->cols < m->n_cols - col ? b->cols : m->n_cols - col;
   annb_status s = annb_values_read_box(&m->data, m->memory_type, row, rows, col, cols, b->bytes, err);
-  for (uint64_t i = 0; i < rows && !s; i++) s = push_row(r, b, b->bytes + i * cols * r->value_size, cols, annb_rows_key(r, row + i), col, err);
+  for (uint64_t i = 0; i < rows && !s; i++)
+    s = push_row(r, b, b->bytes + i * cols * r->value_size, cols, annb_rows_key(r, row + i), col, err);
   return s;
 }
 
