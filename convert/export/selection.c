@@ -83,8 +83,8 @@ static annb_status add_range(list *l, const annb_row_range *r, annb_error *err) 
   annb_status s = ANNB_OK;
   const uint64_t end = r->end == UINT64_MAX ? l->selection->of : r->end;
   if (r->first > end || end > l->selection->of)
-    return annb_fail(err, ANNB_ERANGE, NULL, "rows %" PRIu64 ":%" PRIu64 " are not in the store, which has %" PRIu64 " cells", r->first, end,
-                     l->selection->of);
+    return annb_fail(err, ANNB_ERANGE, NULL, "rows %" PRIu64 ":%" PRIu64 " are not in the store, which has %" PRIu64 " cells", r->first,
+                     end, l->selection->of);
   for (uint64_t row = r->first; !s && row < end; row++) s = add(l, row, err);
   return s;
 }
@@ -170,6 +170,7 @@ annb_status annb_select(const annb_store *store, const annb_row_orders *orders, 
   if (o->n_ranges && o->rows_file)
     return annb_fail(err, ANNB_EINVAL, NULL, "give row ranges or a file of row numbers, not both");
   annb_status s = select_rows(store, o, rows, err);
+  rows->orders = orders;
   if (!s) to_source(orders, rows, !o->n_ranges && !o->rows_file);
   return s || !o->genes_file ? s : annb_select_genes(store, o->genes_file, genes, err);
 }

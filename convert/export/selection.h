@@ -11,7 +11,13 @@ typedef struct annb_selection {
   uint64_t *items; /* row numbers, each at most once; NULL: all, in order */
   uint64_t n, of;  /* how many, of how many */
   bool ascending;
+  const annb_row_orders *orders; /* of cells: where these rows of the sources are stored; NULL: at their numbers */
 } annb_selection;
+
+/* The store's row of item i < n. */
+static inline uint64_t annb_selection_stored(const annb_selection *s, uint64_t i) {
+  return annb_row_orders_stored(s->orders, s->items ? s->items[i] : i);
+}
 
 /* The cells and the genes that the options ask for. Free both in any case; zero-initialise before. Options number cells as readers see
  * them; in `rows` they are those of the source. */
@@ -21,7 +27,8 @@ void annb_selection_free(annb_selection *selection);
 /* Does the export have a subset at all? */
 bool annb_subset_wanted(const annb_subset_options *options);
 
-/* From old number to new, ANNB_NONE for what is left out; NULL in *map when all stay as they are. To be freed. ANNB_EUNSUPPORTED beyond 2^32. */
+/* From old number to new, ANNB_NONE for what is left out; NULL in *map when all stay as they are. To be freed. ANNB_EUNSUPPORTED beyond
+ * 2^32. */
 annb_status annb_selection_map(const annb_selection *selection, uint32_t **map, annb_error *err);
 
 /* Lines of a text file without the line ends (also CR LF); empty ones do not count. `each` gets them terminated. */
