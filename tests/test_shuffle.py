@@ -292,6 +292,15 @@ def test_several(two, tmp_path):
     ok("export", tmp_path / "s", "-o", tmp_path / "s.h5ad")
     ok("export", tmp_path / "plain", "-o", tmp_path / "plain.h5ad")
     assert not differences(tmp_path / "plain.h5ad", tmp_path / "s.h5ad")
+    starts = np.cumsum([0, 70, 50, 70, 50])
+    stored = np.concatenate([start + (np.arange(n) if o is None else o.astype("i8")) for start, n, o in zip(starts, np.diff(starts), orders)])
+    wanted = [200, 3, 71, 119, 130, 0]
+    for store, numbers in (("s", wanted), ("plain", stored[wanted])):
+        (tmp_path / "rows").write_text("".join(f"{i}\n" for i in numbers))
+        ok("export", tmp_path / store, "-o", tmp_path / f"{store}-rows.h5ad", "--rows-file", tmp_path / "rows")
+        ok("export", tmp_path / store, "-o", tmp_path / f"{store}-where.h5ad", "--where", "score < 0.4")
+    for what in ("rows", "where"):
+        assert not differences(tmp_path / f"plain-{what}.h5ad", tmp_path / f"s-{what}.h5ad"), what
 
 
 def test_generations(two, tmp_path):
