@@ -1,5 +1,6 @@
 /* The order of the source's elements: rows as export fetches them, and order objects that are wrong. */
 #include "order_maker.h"
+#include "store_fixture.h"
 
 #include "../reader/source_order.h"
 #include "../store/order.h"
@@ -7,33 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char dir[256], store_path[300];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  snprintf(store_path, sizeof store_path, "%s/s", dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
-static annb_store *open_store(void) {
-  annb_store *store;
-  OK(annb_store_open(store_path, NULL, &store, &err));
-  return store;
-}
-
-static void *room(size_t n) {
-  void *p = calloc(n + 1, 1);
-  ck_assert_ptr_nonnull(p);
-  return p;
-}
 
 /* ---- entries, written plainly ---- */
 
