@@ -20,8 +20,9 @@ annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const a
   return ANNB_OK;
 }
 
-annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
-                            int64_t *indptr, uint64_t *total, annb_error *err) {
+/* Sum of the rows' elements; each row's in `row_nnz` and sums before them in `indptr` (n_rows + 1), both may be NULL. */
+static annb_status count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
+                              int64_t *indptr, uint64_t *total, annb_error *err) {
   annb_locator locator;
   annb_status s = annb_locator_begin(&locator, store, matrix, NULL, err);
   uint64_t sum = 0;
@@ -42,7 +43,7 @@ annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint
 annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
                            uint64_t *total, annb_error *err) {
   if (!store || (!rows && n_rows)) return annb_fail(err, ANNB_EINVAL, NULL, "counting elements needs a store and row numbers");
-  return annb_count_rows(store, matrix, rows, n_rows, row_nnz, NULL, total, err);
+  return count_rows(store, matrix, rows, n_rows, row_nnz, NULL, total, err);
 }
 
 /* ---- CSR ---- */
@@ -114,7 +115,7 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   const annb_located *next;
   annb_status s = annb_fetch_resolve(store, matrix, options, &t.options, err);
   t.value_size = annb_dtype_size(t.options.dtype);
-  if (!s) s = annb_count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
+  if (!s) s = count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
   if (!s) s = check_total(store, &t, total, err);
   if (!s) s = annb_walk_begin(&walk, store, matrix, &t.options, rows, n_rows, err);
   int64_t bound = 0; /* indptr[i] as it was counted */

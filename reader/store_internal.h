@@ -171,9 +171,6 @@ annb_status annb_row_convert(const annb_located *row, const uint32_t *indices, c
 
 /* ---- fetch.c ---- */
 
-/* Sum of the rows' elements; each row's in `row_nnz` and sums before them in `indptr` (n_rows + 1), both may be NULL. */
-annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
-                            int64_t *indptr, uint64_t *total, annb_error *err);
 /* `options` (may be NULL) with the dtype filled in. ANNB_EINVAL for what is no dtype. */
 annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const annb_fetch_options *options, annb_fetch_options *out,
                                annb_error *err);
