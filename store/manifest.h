@@ -69,6 +69,9 @@ annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, 
 /* The bits of the header's incompat mask that the tables need. */
 uint64_t annb_manifest_features(const annb_manifest *manifest);
 
+/* The row of the matrix called `name`, or ANNB_NONE. */
+uint32_t annb_manifest_find_matrix(const annb_manifest *manifest, const char *name);
+
 /* Name of a matrix in fresh memory, or NULL. */
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix);
 
