@@ -48,7 +48,8 @@ static annb_status check_kinds(const binding *b, annb_where_kind holds, annb_err
   if (t->test == ANNB_WHERE_TRUTH && holds != ANNB_WHERE_BOOL)
     return annb_where_fail(err, ANNB_EINVAL, b->tree->text, t->at, "column '%.200s' holds no booleans: compare it with a value", name);
   if (holds == ANNB_WHERE_BOOL && t->test >= ANNB_WHERE_LESS && t->test <= ANNB_WHERE_GREATER_EQUAL)
-    return annb_where_fail(err, ANNB_EINVAL, b->tree->text, t->at, "column '%.200s' holds booleans, which have no order: use == or !=", name);
+    return annb_where_fail(err, ANNB_EINVAL, b->tree->text, t->at, "column '%.200s' holds booleans, which have no order: use == or !=",
+                           name);
   return ANNB_OK;
 }
 
@@ -193,7 +194,8 @@ static annb_status order_categories(const binding *b, const annb_column_info *in
   while (at < info->n_categories && !table[at]) at++;
   if (at == info->n_categories)
     return annb_where_fail(err, ANNB_EINVAL, b->tree->text, b->values[0].at,
-                           "column '%.200s' of part %" PRIu32 " is ordered by its categories and has no such category", info->name, b->part);
+                           "column '%.200s' of part %" PRIu32 " is ordered by its categories and has no such category", info->name,
+                           b->part);
   for (uint64_t i = 0; i < info->n_categories; i++)
     table[i] = i == at ? t == ANNB_WHERE_LESS_EQUAL || t == ANNB_WHERE_GREATER_EQUAL
                        : (i < at) == (t == ANNB_WHERE_LESS || t == ANNB_WHERE_LESS_EQUAL);

@@ -226,7 +226,9 @@ static annb_status parse_and(parser *p, uint32_t *node, annb_error *err) {
   return parse_chain(p, ANNB_WHERE_AND, "and", parse_not, node, err);
 }
 
-static annb_status parse_or(parser *p, uint32_t *node, annb_error *err) { return parse_chain(p, ANNB_WHERE_OR, "or", parse_and, node, err); }
+static annb_status parse_or(parser *p, uint32_t *node, annb_error *err) {
+  return parse_chain(p, ANNB_WHERE_OR, "or", parse_and, node, err);
+}
 
 annb_status annb_where_parse(const char *text, annb_where_tree *tree, annb_error *err) {
   if (!text) return annb_fail(err, ANNB_EINVAL, NULL, "the predicate is missing");

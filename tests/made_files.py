@@ -115,12 +115,12 @@ def dense_external(path):
     (path.parent / "values.bin").write_bytes(b"sixteen bytes..." + x.tobytes())
 
 
-def write_newest(path, **options):
+def write_newest(path, column=np.arange(500), **options):
     """In the newest format of HDF5, which its 2.0 writes when asked to: layout messages of version 5."""
     x = counts(n=500, m=40)
     with h5py.File(path, "w", libver="latest") as f:
         encode(f, "anndata", "0.1.0")
-        write_frame(f, "obs", [f"cell{i}" for i in range(500)], [("number", np.arange(500))])
+        write_frame(f, "obs", [f"cell{i}" for i in range(500)], [("number", column)])
         write_frame(f, "var", [f"gene{i}" for i in range(40)])
         g = write_sparse(f, "X", x)
         for part in ("data", "indices", "indptr"):
@@ -242,6 +242,15 @@ def userblock(path):
     write(path, counts(), userblock=512)
     with open(path, "r+b") as f:
         f.write(b"a note in the user block")
+
+
+@accept("userblock_unwritten")
+def userblock_unwritten(path):
+    """X was never written: no address, to which HDF5 adds the size of the user block."""
+    write(path, np.ones((30, 20), "f4"), userblock=512)
+    with h5py.File(path, "r+") as f:
+        del f["X"]
+        encode(f.create_dataset("X", (30, 20), "f4"), "array", "0.2.0")
 
 
 @accept("columns")
@@ -551,6 +560,7 @@ REJECT_MATRICES["obsm_csr_huge"] = lambda path: with_more(path, lambda f: write_
 REJECT_MATRICES["raw_huge"] = lambda path: with_more(path, lambda f: write_sparse(f, "raw/X", more(2)).attrs.modify("shape", np.array([130, (1 << 31) - 1], "i8")))
 if h5py.version.hdf5_version_tuple >= (2, 0, 0):
     REJECT["newest_filtered_chunks"] = lambda path: write_newest(path, chunks=(100,), compression="gzip")
+    REJECT["newest_booleans"] = lambda path: write_newest(path, column=np.arange(500) % 2 == 0)
 REJECT["no_var"] = broken(lambda f: f.__delitem__("var"))
 REJECT["obs_short"] = broken(replace("obs/_index", lambda v: v[:-1]))
 

@@ -295,3 +295,20 @@ def test_numbers_in_messages(tmp_path):
     says(lambda f: code(f, -7, "i2"), "row 7", "code -7")
     says(lambda f: index(f, (1 << 63) + 5), "9223372036854775813")
     says(lambda f: pointer(f, (1 << 63) + 5), "9223372036854775813")
+
+
+# ---- what this HDF5 cannot read is told as that ----
+
+
+@pytest.mark.skipif(h5py.version.hdf5_version_tuple < (2, 0, 0), reason="only HDF5 2.0 writes its newest format")
+@pytest.mark.parametrize("name", ["X", "X/data"])
+def test_matrix_of_a_newer_hdf5(name, tmp_path):
+    """The object is there, under a plain name; it only cannot be opened."""
+    x = made_files.counts()
+    source = made_files.write(tmp_path / "a.h5ad", x if "/" in name else x.toarray())
+    with h5py.File(source, "r+", libver="latest") as f:
+        values, attributes = f[name][()], dict(f[name].attrs)
+        del f[name]
+        f.create_dataset(name, data=values, chunks=tuple(max(1, n // 3) for n in values.shape), compression="gzip").attrs.update(attributes)
+    message = refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
+    assert "newer HDF5" in message and "link" not in message

@@ -1,6 +1,9 @@
-"""Whole files with one record codec forced: each must round-trip whatever the file holds, since pack would choose among them by size."""
+"""Whole files with one record codec forced, X alone and all matrices: each must round-trip whatever the file holds, since pack would choose
+among them by size."""
+import shutil
 import subprocess
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,16 +12,16 @@ import made_files
 from h5compare import differences
 from store_format import Manifest, record_codecs, segment_codecs
 from support import LONG, SANITIZED, TOOLS, environment, ok, real_files, run
-from test_roundtrip import NOT_YET, SLOW, has_x
+from test_roundtrip import BESIDE, NOT_YET, SLOW, matrices
 
 CODECS = {"plain": 1, "lz4": 2, "count": 3, "dict": 4}
 PLAIN = CODECS["plain"]
-SMALL = 1 << (16 if SANITIZED else 20)  # bytes; larger files only when there is time
+SMALL = 1 << (16 if SANITIZED else 18)  # bytes; larger files only when there is time
 
 
-def pack(source, store, codec):
+def pack(source, store, codec, matrices):
     env = environment(ASAN_OPTIONS="detect_leaks=0") if SANITIZED and "blosc" in source.name else environment()
-    args = [TOOLS / "pack_codec", source, store, str(1 << CODECS[codec])]
+    args = [TOOLS / "pack_codec", source, store, str(1 << CODECS[codec]), *matrices]
     return subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, env=env)
 
 
@@ -44,9 +47,9 @@ def check_back(source, store, out):
         assert not found, "\n".join(found[:20])
 
 
-def round_trip(source, tmp_path, codec):
+def round_trip(source, tmp_path, codec, matrices=()):
     store = tmp_path / "s.annblock"
-    result = pack(source, store, codec)
+    result = pack(source, store, codec, matrices)
     assert result.returncode == 0, f"{result.returncode}: {result.stderr}"
     assert ok("verify", store).out.startswith("ok: ")
     check_back(source, store, tmp_path / "out.h5ad")
@@ -63,16 +66,31 @@ def files():
     return [pytest.param(p, id=p.name) for p in found] or [pytest.param(None, marks=pytest.mark.skip(reason="H5AD_DIR is not set"))]
 
 
+def beside(source, work):
+    """A copy with the file that has its values, where there is one."""
+    if source.name not in BESIDE:
+        return source
+    name, values = BESIDE[source.name]
+    (work / name).write_bytes(values)
+    return Path(shutil.copy(source, work / source.name))
+
+
+@pytest.mark.parametrize("packed", [(), ("all",)], ids=["default", "all"])
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("source", files())
-def test_file(source, codec, tmp_path):
+def test_file(source, codec, packed, tmp_path, monkeypatch):
     if source.stat().st_size > SMALL and not LONG:
         pytest.skip("a larger file: make check-long packs it")
     if source.name in NOT_YET:
         pytest.skip("refused, see not_yet.txt")
-    if not has_x(source) and run("pack", source, "-o", tmp_path / "probe").code == 1:
-        pytest.skip("refused: it has no X")
-    round_trip(source, tmp_path, codec)
+    more = set(matrices(source)) - {"X"}
+    if packed and not more:
+        pytest.skip("it has no matrix but X")
+    if not packed and more and not LONG:
+        pytest.skip("packed with all its matrices: make check-long packs X alone too")
+    source = beside(source, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    round_trip(source, tmp_path, codec, packed)
 
 
 # ---- is the codec used where it can be? ----

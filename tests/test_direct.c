@@ -157,6 +157,22 @@ START_TEST(test_left_to_hdf5) {
 }
 END_TEST
 
+/* HDF5 then states an address inside of the user block. */
+START_TEST(test_unwritten_behind_user_block) {
+  const hsize_t dims[1] = {40};
+  hid_t properties = H5Pcreate(H5P_FILE_CREATE), space = H5Screate_simple(1, dims, NULL);
+  ck_assert_int_ge(H5Pset_userblock(properties, 512), 0);
+  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, properties, H5P_DEFAULT);
+  hid_t dataset = H5Dcreate2(file, "d", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  ck_assert_int_ge(H5Fflush(file, H5F_SCOPE_GLOBAL), 0);
+  ck_assert_ptr_null(open_direct(dataset, 1));
+  H5Dclose(dataset);
+  H5Fclose(file);
+  H5Sclose(space);
+  H5Pclose(properties);
+}
+END_TEST
+
 START_TEST(test_missing_chunk) {
   const hsize_t chunk[1] = {100}, start[1] = {0}, count[1] = {150};
   uint8_t out[400 * 4], *bytes = some_bytes(ROWS * 4);
@@ -333,6 +349,7 @@ int main(void) {
   tcase_add_test(tc, test_pipelines);
   tcase_add_test(tc, test_contiguous);
   tcase_add_test(tc, test_left_to_hdf5);
+  tcase_add_test(tc, test_unwritten_behind_user_block);
   tcase_add_test(tc, test_missing_chunk);
   tcase_add_test(tc, test_damage);
   tcase_add_test(tc, test_filter_mask);

@@ -56,7 +56,8 @@ static uint32_t columns(annb_txn *txn, uint32_t part, void *user) {
   strings(w, "odd `name`", ANNB_AXIS_OBS, 0, names, CELLS, ANNB_NONE);
   fixed(w, "index", ANNB_U8, (uint8_t[]){0, 1, 2, 3, 4, 5}, CELLS, ANNB_NONE);
   categorical(w, "cell_type", 0, (int8_t[]){0, -1, 1, 2, 0, 1}, CELLS, strings(w, "", ANNB_AXIS_NONE, 0, labels, 3, ANNB_NONE));
-  categorical(w, "stage", ANNB_COLUMN_ORDERED, (int8_t[]){0, 1, 2, -1, 1, 0}, CELLS, strings(w, "", ANNB_AXIS_NONE, 0, stages, 3, ANNB_NONE));
+  categorical(w, "stage", ANNB_COLUMN_ORDERED, (int8_t[]){0, 1, 2, -1, 1, 0}, CELLS,
+              strings(w, "", ANNB_AXIS_NONE, 0, stages, 3, ANNB_NONE));
   uint32_t doses = vector(w, ANNB_F64, (double[]){10, 0.5, 2}, 3), yes = vector(w, ANNB_BOOL, (uint8_t[]){1, 0}, 2);
   doses = add(w, (annb_column_spec){"", 3, ANNB_AXIS_NONE, ANNB_COLUMN_FIXED, 0, doses, ANNB_NONE, ANNB_NONE, ANNB_NONE});
   categorical(w, "dose", ANNB_COLUMN_ORDERED, (int8_t[]){0, 1, 2, -1, 2, 0}, CELLS, doses);

@@ -23,14 +23,17 @@ typedef struct arguments {
 static const struct argp_option options[] = {
     {.key = OUTPUT, .arg = "OUT.h5ad", .doc = "The file to write (required)"},
     {.name = "force", .key = FORCE, .doc = "Replace OUT.h5ad if it exists, once the new file is complete"},
-    {.name = "part", .key = PART, .arg = "K", .doc = "Of a store of several parts: this one (0 is the first), as its source was"},
+    {.name = "part", .key = PART, .arg = "K",
+     .doc = "Of a store of several parts: this one (0 is the first), as its source was; else a file of all"},
     {.name = "rows", .key = ROWS, .arg = "A:B", .doc = "Only cells A to B - 1, counted from 0; may be given again, in the order wanted"},
     {.name = "rows-file", .key = ROWS_FILE, .arg = "FILE", .doc = "Only the cells with these numbers, one a line, in this order"},
-    {.name = "where", .key = WHERE, .arg = "TEXT", .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
+    {.name = "where", .key = WHERE, .arg = "TEXT",
+     .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
     {.name = "genes-file", .key = GENES_FILE, .arg = "FILE", .doc = "Only these genes, a name or a column's number a line, in this order"},
     {.name = "skip", .key = SKIP, .arg = "PATH", .doc = "Leave an object out, like obsm/x; may be given again"},
     {.name = "compression", .key = COMPRESSION, .arg = "KIND",
-     .doc = "Of packed matrices: source (the default), none, or gzip with an optional level, gzip:1 to gzip:9"},
+     .doc = "Of packed matrices: source (the default; of several parts together: none), none, or gzip with an optional level, gzip:1 to "
+            "gzip:9"},
     {.name = "threads", .key = THREADS, .arg = "N", .doc = "Threads, the default is one per processor; the file does not depend on it"},
     CLI_GENERATION_OPTION,
     CLI_QUIET_OPTION,
@@ -86,7 +89,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case GENES_FILE: a->options.subset.genes_file = arg; return 0;
     case SKIP: add_skip(a, arg); return 0;
     case COMPRESSION: set_compression(&a->options, state, arg); return 0;
-    case THREADS: a->options.n_threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, 1024); return 0;
+    case THREADS:
+      a->options.n_threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, 1024);
+      return 0;
     case CLI_GENERATION: a->options.generation = cli_generation(state, arg); return 0;
     case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
@@ -103,8 +108,8 @@ static const struct argp parser = {
     .options = options,
     .parser = parse,
     .args_doc = "STORE -o OUT.h5ad",
-    .doc = "Write the .h5ad file that a store was packed from: the same objects, types, values, attributes and links; or one of some of its "
-           "cells and genes."};
+    .doc = "Write the .h5ad file that a store was packed from: the same objects, types, values, attributes and links; or one of some of "
+           "its cells and genes. Of several parts: one new file of what readers see."};
 
 int cmd_export(int argc, char **argv) {
   arguments a = {0};

@@ -102,32 +102,17 @@ static annb_status write_dicts(const annb_concat *concat, hid_t file, annb_error
   return s;
 }
 
-/* Every part has it, with the store's genes or a width of its own. */
-static annb_status is_common(const annb_concat *concat, uint32_t matrix, bool *common, annb_error *err) {
-  annb_matrix_info info;
-  annb_store_info store;
-  annb_status s = annb_store_matrix(concat->store, matrix, &info, err);
-  annb_store_get_info(concat->store, &store);
-  *common = !s && info.axes != ANNB_OBS_RAW_VAR;
-  for (uint32_t p = 0; !s && *common && p < store.n_parts; p++) {
-    const uint32_t *ids;
-    s = annb_matrix_gene_order(concat->store, p, matrix, &ids, err);
-    *common = s != ANNB_ENOTFOUND;
-    if (!*common) s = ANNB_OK;
-  }
-  return s;
-}
-
 static annb_status write_all(const annb_concat *concat, hid_t file, annb_error *err) {
   annb_store_info info;
-  bool common;
+  bool has;
   annb_store_get_info(concat->store, &info);
-  annb_status s = write_dicts(concat, file, err);
+  annb_status s = annb_concat_check_skip(concat, err);
+  if (!s) s = write_dicts(concat, file, err);
   if (!s) s = annb_concat_table(concat, file, ANNB_AXIS_OBS, err);
   if (!s) s = annb_concat_table(concat, file, ANNB_AXIS_VAR, err);
   for (uint32_t i = 0; !s && i < info.n_matrices; i++) {
-    s = is_common(concat, i, &common, err);
-    if (!s && common) s = annb_concat_matrix(concat, file, i, err);
+    s = annb_concat_has(concat, i, &has, err);
+    if (!s && has) s = annb_concat_matrix(concat, file, i, err);
   }
   return s;
 }

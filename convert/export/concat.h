@@ -3,21 +3,19 @@
 #define ANNB_CONVERT_CONCAT_H
 
 #include "../source/h5.h"
-
-#include <annblock/reader.h>
+#include "selection.h"
 
 typedef struct annb_concat {
   const annb_store *store;
   annb_context *context;
   const char *out_name;
-  uint64_t memory; /* cap on buffers */
-  annb_convert_progress_fn progress;
-  void *user;
+  const annb_export_options *options; /* memory, compression and level set */
+  const annb_selection *rows, *genes; /* of the store */
 } annb_concat;
 
 /* Create the file: obs (the columns of the store), var (the store's genes), and every matrix that all parts have: X and layers as CSR,
- * obsm as arrays. Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from
- * 0.11 on. */
+ * obsm as arrays; of the cells and genes selected. options->subset.skip may name columns ("obs/batch") and matrices, which are left out.
+ * Encodings are those of anndata 0.8; strings with missing values are nullable-string-array, which anndata reads from 0.11 on. */
 annb_status annb_concat_write(const annb_concat *concat, annb_error *err);
 
 /* ---- between concat.c and its other files ---- */
@@ -29,6 +27,12 @@ annb_status annb_concat_group(const annb_concat *concat, hid_t parent, const cha
                               hid_t *group, annb_error *err);
 /* The table `name` ("obs", "var") of an axis. */
 annb_status annb_concat_table(const annb_concat *concat, hid_t file, annb_axis axis, annb_error *err);
+/* Is the matrix one of the file's? Every part has it, with the store's genes or a width of its own, and it is not left out. */
+annb_status annb_concat_has(const annb_concat *concat, uint32_t matrix, bool *has, annb_error *err);
+/* Is this column? HDF5 takes a slash for a path. */
+bool annb_concat_has_column(const annb_concat *concat, const annb_column_info *info);
+/* ANNB_ENOTFOUND when there is nothing of the name that is to be left out: a slip would not be noticed. */
+annb_status annb_concat_check_skip(const annb_concat *concat, annb_error *err);
 /* A matrix of the store at its name. */
 annb_status annb_concat_matrix(const annb_concat *concat, hid_t file, uint32_t matrix, annb_error *err);
 /* The type of a value in the file and in memory: little-endian, bool as h5py's enum. To be closed. */

@@ -16,11 +16,14 @@ enum { PIECE = 8192 }; /* rows at a time */
 typedef struct table {
   const annb_concat *concat;
   hid_t group;
-  uint64_t n_rows;
+  const annb_selection *selected;
 } table;
 
+/* The row of the store that is row i of the table. */
+static uint64_t row_at(const annb_selection *selected, uint64_t i) { return selected && selected->items ? selected->items[i] : i; }
+
 static annb_status report(const table *t, const char *name, annb_error *err) {
-  if (!t->concat->progress || t->concat->progress(t->concat->user, name, 0, 0)) return ANNB_OK;
+  if (!t->concat->options->progress || t->concat->options->progress(t->concat->options->user, name, 0, 0)) return ANNB_OK;
   return annb_fail(err, ANNB_ECANCELED, t->concat->out_name, "the export was cancelled");
 }
 
@@ -52,14 +55,22 @@ static hid_t string_type(void) {
   return type;
 }
 
+/* Where strings come from. */
+typedef struct strings {
+  string_fn each;
+  const void *from;
+  uint64_t n;
+  const annb_selection *selected; /* NULL: all */
+} strings;
+
 /* Rows first … first + n - 1, as terminated strings. `mask` may be NULL. */
-static annb_status take_strings(string_fn each, const void *from, uint64_t first, uint64_t n, char **out, uint8_t *mask, annb_error *err) {
+static annb_status take_strings(const strings *from, uint64_t first, uint64_t n, char **out, uint8_t *mask, annb_error *err) {
   annb_status s = ANNB_OK;
   for (uint64_t i = 0; !s && i < n; i++) {
     const char *bytes;
     uint64_t length;
     bool missing;
-    s = each(from, first + i, &bytes, &length, &missing, err);
+    s = from->each(from->from, row_at(from->selected, first + i), &bytes, &length, &missing, err);
     if (s) break;
     out[i] = strndup(bytes, length);
     if (!out[i]) s = annb_fail_memory(err);
@@ -68,39 +79,39 @@ static annb_status take_strings(string_fn each, const void *from, uint64_t first
   return s;
 }
 
-static annb_status write_strings(const table *t, hid_t parent, const char *name, string_fn each, const void *from, uint64_t n,
-                                 hid_t mask_group, annb_error *err) {
+static annb_status write_strings(const table *t, hid_t parent, const char *name, const strings *from, hid_t mask_group, annb_error *err) {
   annb_vector values, mask = {.dataset = -1, .type = -1};
-  char **strings = calloc(PIECE, sizeof *strings);
+  char **pieces = calloc(PIECE, sizeof *pieces);
   uint8_t *missing = malloc(PIECE);
-  annb_status s = strings && missing ? annb_vector_create(t->concat, parent, name, string_type(), &values, err) : annb_fail_memory(err);
-  if (!strings || !missing) values = (annb_vector){.dataset = -1, .type = -1};
+  annb_status s = pieces && missing ? annb_vector_create(t->concat, parent, name, string_type(), &values, err) : annb_fail_memory(err);
+  if (!pieces || !missing) values = (annb_vector){.dataset = -1, .type = -1};
   if (!s) s = annb_concat_encoding(t->concat, values.dataset, "string-array", "0.2.0", err);
   if (!s && mask_group >= 0) s = annb_vector_create(t->concat, mask_group, "mask", annb_concat_type(ANNB_BOOL), &mask, err);
   if (!s && mask_group >= 0) s = annb_concat_encoding(t->concat, mask.dataset, "array", "0.2.0", err);
-  for (uint64_t i = 0, k; !s && i < n; i += k) {
-    k = n - i < PIECE ? n - i : PIECE;
-    s = take_strings(each, from, i, k, strings, missing, err);
-    if (!s) s = annb_vector_append(t->concat, &values, strings, k, err);
+  for (uint64_t i = 0, k; !s && i < from->n; i += k) {
+    k = from->n - i < PIECE ? from->n - i : PIECE;
+    s = take_strings(from, i, k, pieces, missing, err);
+    if (!s) s = annb_vector_append(t->concat, &values, pieces, k, err);
     if (!s && mask_group >= 0) s = annb_vector_append(t->concat, &mask, missing, k, err);
     for (uint64_t j = 0; j < k; j++) {
-      free(strings[j]);
-      strings[j] = NULL;
+      free(pieces[j]);
+      pieces[j] = NULL;
     }
   }
   annb_vector_close(&values);
   annb_vector_close(&mask);
-  free(strings);
+  free(pieces);
   free(missing);
   return s;
 }
 
 static annb_status write_string_column(const table *t, const char *name, const annb_joint_column *c, bool nullable, annb_error *err) {
+  const strings from = {joint_string, c, t->selected->n, t->selected};
   hid_t group;
-  if (!nullable) return write_strings(t, t->group, name, joint_string, c, t->n_rows, -1, err);
+  if (!nullable) return write_strings(t, t->group, name, &from, -1, err);
   annb_status s = annb_concat_group(t->concat, t->group, name, "nullable-string-array", "0.1.0", &group, err);
   if (s) return s;
-  s = write_strings(t, group, "values", joint_string, c, t->n_rows, group, err);
+  s = write_strings(t, group, "values", &from, group, err);
   annb_h5_close(&group);
   return s;
 }
@@ -129,9 +140,9 @@ static annb_status write_numbers(const table *t, hid_t parent, const char *name,
   if (!s) s = annb_concat_encoding(t->concat, values.dataset, "array", "0.2.0", err);
   if (!s && mask_group >= 0) s = annb_vector_create(t->concat, mask_group, "mask", annb_concat_type(ANNB_BOOL), &mask, err);
   if (!s && mask_group >= 0) s = annb_concat_encoding(t->concat, mask.dataset, "array", "0.2.0", err);
-  for (uint64_t i = 0, k; !s && i < t->n_rows; i += k) {
-    k = t->n_rows - i < PIECE ? t->n_rows - i : PIECE;
-    for (uint64_t j = 0; j < k; j++) rows[j] = i + j;
+  for (uint64_t i = 0, k; !s && i < t->selected->n; i += k) {
+    k = t->selected->n - i < PIECE ? t->selected->n - i : PIECE;
+    for (uint64_t j = 0; j < k; j++) rows[j] = row_at(t->selected, i + j);
     s = annb_store_column_gather(c, rows, k, data, missing, err);
     if (!s && dtype >= ANNB_F16 && mask_group < 0) set_nan(dtype, data, missing, k);
     if (!s) s = annb_vector_append(t->concat, &values, data, k, err);
@@ -166,9 +177,9 @@ static annb_status write_codes(const table *t, hid_t group, const annb_joint_col
   annb_status s =
       rows && data ? annb_vector_create(t->concat, group, "codes", annb_concat_type(ANNB_I32), &codes, err) : annb_fail_memory(err);
   if (!s) s = annb_concat_encoding(t->concat, codes.dataset, "array", "0.2.0", err);
-  for (uint64_t i = 0, k; !s && i < t->n_rows; i += k) {
-    k = t->n_rows - i < PIECE ? t->n_rows - i : PIECE;
-    for (uint64_t j = 0; j < k; j++) rows[j] = i + j;
+  for (uint64_t i = 0, k; !s && i < t->selected->n; i += k) {
+    k = t->selected->n - i < PIECE ? t->selected->n - i : PIECE;
+    for (uint64_t j = 0; j < k; j++) rows[j] = row_at(t->selected, i + j);
     s = annb_store_column_codes(c, rows, k, data, err);
     if (!s) s = annb_vector_append(t->concat, &codes, data, k, err);
   }
@@ -183,7 +194,8 @@ static annb_status write_category_list(const table *t, hid_t group, const annb_c
   annb_vector values;
   const void *data = NULL;
   annb_column_get_info(list, &info);
-  if (info.kind == ANNB_COLUMN_STRING) return write_strings(t, group, "categories", plain_string, list, info.length, -1, err);
+  const strings all = {plain_string, list, info.length, NULL};
+  if (info.kind == ANNB_COLUMN_STRING) return write_strings(t, group, "categories", &all, -1, err);
   annb_status s = annb_column_values(list, 0, info.length, &data, NULL, err);
   if (s) return s;
   s = annb_vector_create(t->concat, group, "categories", annb_concat_type(info.dtype), &values, err);
@@ -225,11 +237,6 @@ static annb_status write_column(const table *t, const annb_joint_column *c, cons
   return write_fixed_column(t, info->name, c, info, err);
 }
 
-/* HDF5 takes a slash for a path. */
-static bool can_be_written(const annb_column_info *info) {
-  return !info->is_index && *info->name && !strchr(info->name, '/') && strcmp(info->name, ".") && strcmp(info->name, "_index");
-}
-
 static annb_status write_order(const table *t, annb_axis axis, uint32_t n, annb_error *err) {
   const char **names = calloc((size_t)n + 1, sizeof *names);
   hsize_t k = 0;
@@ -240,7 +247,7 @@ static annb_status write_order(const table *t, annb_axis axis, uint32_t n, annb_
     s = annb_store_column(t->concat->store, axis, i, &c, err);
     if (s) break;
     annb_joint_column_get_info(c, &info);
-    if (can_be_written(&info)) names[k++] = info.name;
+    if (annb_concat_has_column(t->concat, &info)) names[k++] = info.name;
   }
   hid_t type = string_type(), space = H5Screate_simple(1, &k, NULL);
   hid_t attr = s ? -1 : H5Acreate2(t->group, "column-order", type, space, H5P_DEFAULT, H5P_DEFAULT);
@@ -261,16 +268,15 @@ static annb_status write_index(const table *t, annb_axis axis, annb_error *err) 
   if (!s) annb_joint_column_get_info(c, &info);
   s = annb_attr_write_text(t->group, "_index", "_index", t->concat->out_name, err);
   if (s) return s;
-  if (info.kind == ANNB_COLUMN_STRING) return write_strings(t, t->group, "_index", joint_string, c, t->n_rows, -1, err);
-  return write_strings(t, t->group, "_index", row_number, number, t->n_rows, -1, err);
+  const bool named = info.kind == ANNB_COLUMN_STRING;
+  const strings from = {named ? joint_string : row_number, named ? (const void *)c : number, t->selected->n, t->selected};
+  return write_strings(t, t->group, "_index", &from, -1, err);
 }
 
 annb_status annb_concat_table(const annb_concat *concat, hid_t file, annb_axis axis, annb_error *err) {
   const char *name = axis == ANNB_AXIS_OBS ? "obs" : "var";
-  annb_store_info store;
   uint32_t n = 0;
-  annb_store_get_info(concat->store, &store);
-  table t = {concat, -1, axis == ANNB_AXIS_OBS ? store.n_obs : store.n_vars};
+  table t = {concat, -1, axis == ANNB_AXIS_OBS ? concat->rows : concat->genes};
   annb_status s = annb_store_n_columns(concat->store, axis, &n, err);
   if (!s) s = annb_concat_group(concat, file, name, "dataframe", "0.2.0", &t.group, err);
   if (!s) s = write_index(&t, axis, err);
@@ -282,7 +288,7 @@ annb_status annb_concat_table(const annb_concat *concat, hid_t file, annb_axis a
     if (!s) s = annb_store_column(concat->store, axis, i, &c, err);
     if (s) break;
     annb_joint_column_get_info(c, &info);
-    if (can_be_written(&info)) s = write_column(&t, c, &info, err);
+    if (annb_concat_has_column(concat, &info)) s = write_column(&t, c, &info, err);
   }
   annb_h5_close(&t.group);
   return s;

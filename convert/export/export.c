@@ -137,12 +137,21 @@ static annb_status check_writable(const export *e, annb_error *err) {
   return s;
 }
 
+/* What follows the name of a temporary file in a message about it; NULL when it is about something else. */
+static const char *after_temporary(const export *e, const char *message) {
+  const char *const names[] = {e->out.temp, e->cut_name};
+  for (size_t i = 0; i < 2; i++) {
+    const size_t n = names[i] ? strlen(names[i]) : 0;
+    if (n && !strncmp(message, names[i], n) && !strncmp(message + n, ": ", 2)) return message + n + 2;
+  }
+  return NULL;
+}
+
 /* A failure on the file being written is told of the output: the other name says nothing to anybody. */
 static void name_output(const export *e, annb_error *err) {
-  size_t n = e->out.temp ? strlen(e->out.temp) : 0;
-  if (!err || !n || strncmp(err->message, e->out.temp, n) || strncmp(err->message + n, ": ", 2)) return;
+  if (!err || !after_temporary(e, err->message)) return;
   annb_error told = *err;
-  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", told.message + n + 2, e->out.dir);
+  annb_fail(err, told.status, e->output, "%.1000s (as a temporary file in %.900s)", after_temporary(e, told.message), e->out.dir);
   err->system_errno = told.system_errno;
   err->row = told.row;
 }
@@ -260,12 +269,8 @@ static annb_status write_whole(export *e, annb_error *err) {
 /* ---- several parts: a new file ---- */
 
 static annb_status write_parts(const export *e, annb_error *err) {
-  const annb_concat concat = {e->store, e->context, e->out.temp, e->options.memory, e->options.progress, e->options.user};
+  const annb_concat concat = {e->store, e->context, e->out.temp, &e->options, &e->rows, &e->genes};
   return annb_concat_write(&concat, err);
-}
-
-static annb_status refuse_subset(const export *e, annb_error *err) {
-  return annb_fail(err, ANNB_EUNSUPPORTED, e->store_path, "has %u parts, and cells or genes can be chosen of one: name it with --part", e->n_parts);
 }
 
 static annb_status run(export *e, annb_error *err) {
@@ -274,7 +279,7 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = open_store(e, err);
   if (!s) s = check_outside(e, err);
   if (!s) s = check_writable(e, err);
-  if (!s && subset) s = e->n_parts > 1 ? refuse_subset(e, err) : annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
+  if (!s && (subset || e->n_parts > 1)) s = annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
   if (!s) s = e->n_parts > 1 ? write_parts(e, err) : subset ? write_subset(e, err) : write_whole(e, err);
   annb_merged_close(&e->merged);
   if (!s) s = flush_to_disk(e->out.temp, err);

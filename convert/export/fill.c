@@ -41,9 +41,9 @@ static annb_status fetch(annb_filling *f, annb_error *err) {
   static const annb_fetch_options ascending = {.sort_indices = true};
   const annb_fill *fill = f->fill;
   annb_fill_batch *b = &f->batch;
-  if (f->info.form == ANNB_CSR)
+  if (f->info.form == ANNB_CSR && f->source)
     return annb_source_rows_fetch(f->source, fill->context, b->rows, b->n_rows, b->indptr, b->indices, b->values, b->room, err);
-  const annb_fetch_options *options = f->info.form == ANNB_DENSE ? &ascending : NULL;
+  const annb_fetch_options *options = f->info.form == ANNB_DENSE || !f->source ? &ascending : NULL;
   return annb_fetch_csr(fill->store, fill->context, f->matrix, b->rows, b->n_rows, options, b->indptr, b->indices, b->values, b->room, err);
 }
 
@@ -97,6 +97,7 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
                          "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)b->rows[0],
                          f->info.name, b->row_nnz[0]);
   s = fetch(f, err);
+  if (!s && !f->source) b->n = (uint64_t)b->indptr[b->n_rows]; /* what was asked for was a bound */
   return s || !f->genes ? s : choose_genes(f, err);
 }
 

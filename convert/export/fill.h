@@ -11,9 +11,9 @@
 #include <annblock/reader.h>
 
 typedef struct annb_fill {
-  const annb_store *store; /* of one part */
+  const annb_store *store;
   annb_context *context;
-  annb_merged *merged;
+  annb_merged *merged; /* of the store's one part; NULL: of several parts, for annb_fill_count and annb_fill_selected alone */
   hid_t out; /* the file that is written: merged->out, or one of a subset */
   const char *out_name;
   const annb_selection *rows, *genes; /* NULL: no subset */
@@ -32,7 +32,8 @@ typedef struct annb_stream annb_stream;
 
 /* For a subset: elements of the matrix that are selected; !*exact: at most so many. */
 annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n, bool *exact, annb_error *err);
-/* Write what is selected to datasets made for it (dense: data alone, the others NULL). */
+/* Write what is selected to datasets made for it (dense: data alone, the others NULL). Of several parts: as CSR, rows ascending, as readers
+ * see them; the datasets grow. */
 annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const annb_target *data, const annb_target *indices,
                                const annb_target *indptr, annb_error *err);
 /* Put elements in ascending order of their numbers, stably. */
@@ -70,7 +71,7 @@ typedef struct annb_filling {
   char *stage;                       /* for progress */
   annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
   annb_fill_batch batch;
-  annb_source_rows *source;
+  annb_source_rows *source; /* NULL: of several parts */
   uint32_t *genes; /* of a subset: new numbers; NULL: they stay */
   bool sort;       /* genes change order */
   bool bound;      /* info.nnz is a bound, since genes are left out */

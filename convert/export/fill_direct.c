@@ -310,7 +310,7 @@ annb_status annb_fill_direct(annb_filling *f, bool *done, annb_error *err) {
   direct d = {.f = f};
   uint64_t most;
   *done = false;
-  if (f->genes || f->info.form != ANNB_CSR || !f->info.nnz) return ANNB_OK;
+  if (f->genes || !f->source || f->info.form != ANNB_CSR || !f->info.nnz) return ANNB_OK;
   if (!annb_sink_open(&d.sinks[0], &f->data, f->fill->out, f->fill->out_name, 0)) return ANNB_OK;
   if (!annb_sink_open(&d.sinks[1], &f->indices, f->fill->out, f->fill->out_name, sizeof(int32_t))) return ANNB_OK;
   uint64_t common = common_chunk(&d);

@@ -74,7 +74,7 @@ static annb_status set_types(annb_filling *f, annb_error *err) {
   bool known = type >= 0 && annb_h5_dtype(type, &dtype, &f->data.memory) && dtype == f->info.dtype;
   annb_h5_close(&type);
   if (!known)
-    return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged->restore_name, f->data.path,
+    return annb_h5_fail(err, ANNB_ECORRUPT, f->fill->merged ? f->fill->merged->restore_name : f->fill->out_name, f->data.path,
                         "the shell is of another type than the matrix in the store");
   if (f->info.form == ANNB_DENSE) return ANNB_OK;
   annb_h5_close(&f->indices.memory);
@@ -88,7 +88,7 @@ static annb_status describe(annb_filling *f, annb_error *err) {
   bool exact;
   annb_status s = annb_fill_count(fill, f->matrix, &f->info.nnz, &exact, err);
   if (s) return s;
-  f->bound = !exact;
+  f->bound = !exact || !fill->merged;
   f->value_size = annb_dtype_size(f->info.dtype);
   if (fill->rows && fill->rows->items) f->info.n_rows = fill->rows->n;
   if (!genes) return ANNB_OK;
@@ -104,7 +104,7 @@ static annb_status fill_all(annb_filling *f, annb_error *err) {
   if (!s && !f->stage) s = annb_fail_memory(err);
   if (s) return s;
   strcat(strcpy(f->stage, "exporting "), f->info.name);
-  s = annb_source_rows_open(f->fill->store, 0, f->matrix, &f->source, err);
+  if (f->fill->merged) s = annb_source_rows_open(f->fill->store, 0, f->matrix, &f->source, err);
   if (s) return s;
   if (f->info.form == ANNB_DENSE) return annb_fill_dense(f, err);
   return f->info.form == ANNB_CSC ? annb_fill_csc(f, err) : annb_fill_csr(f, err);
@@ -117,6 +117,7 @@ annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const ann
   f.data.memory = -1; /* ours; the datasets stay the caller's */
   if (indices) f.indices.memory = -1;
   annb_status s = annb_store_matrix(fill->store, matrix, &f.info, err);
+  if (!fill->merged) f.info.form = ANNB_CSR;
   if (!s && (f.info.form == ANNB_DENSE) != !indptr)
     s = annb_h5_fail(err, ANNB_ECORRUPT, fill->merged->restore_name, data->path,
                      "the shell is of another kind than the matrix in the store");

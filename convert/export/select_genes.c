@@ -35,23 +35,24 @@ static int by_name(const void *a, const void *b) {
 
 /* Names of var, when they are text; else genes have numbers only. */
 static annb_status read_names(const annb_store *store, choosing *c, annb_error *err) {
-  const annb_column *index;
+  const annb_joint_column *index;
   annb_column_info info;
   annb_error why;
-  annb_status s = annb_part_index_column(store, 0, ANNB_AXIS_VAR, &index, &why);
+  annb_status s = annb_store_index_column(store, ANNB_AXIS_VAR, &index, &why);
   if (s == ANNB_ENOTFOUND) return ANNB_OK;
   if (s) {
     if (err) *err = why;
     return s;
   }
-  annb_column_get_info(index, &info);
+  annb_joint_column_get_info(index, &info);
   if (info.kind != ANNB_COLUMN_STRING) return ANNB_OK;
   c->genes = malloc((info.length + 1) * sizeof *c->genes);
   if (!c->genes) return annb_fail_memory(err);
   for (uint64_t i = 0; !s && i < info.length; i++) {
     gene *g = &c->genes[i];
+    bool missing;
     g->number = i;
-    s = annb_column_string(index, i, &g->bytes, &g->length, NULL, err);
+    s = annb_store_column_string(index, i, &g->bytes, &g->length, &missing, err);
   }
   c->n_genes = info.length;
   if (!s) qsort(c->genes, c->n_genes, sizeof *c->genes, by_name);
@@ -86,8 +87,8 @@ static annb_status choose(void *user, char *line, uint64_t at, annb_error *err) 
     return ANNB_OK;
   }
   if (twice)
-    return annb_fail(err, ANNB_EINPUT, c->path, "line %" PRIu64 ": several genes are called '%.200s': give the numbers of their columns", at,
-                     line);
+    return annb_fail(err, ANNB_EINPUT, c->path, "line %" PRIu64 ": several genes are called '%.200s': give the numbers of their columns",
+                     at, line);
   if (c->chosen[number]) return annb_fail(err, ANNB_EINPUT, c->path, "line %" PRIu64 ": gene '%.200s' is asked for twice", at, line);
   c->chosen[number] = 1;
   if (s->n && number < s->items[s->n - 1]) s->ascending = false;

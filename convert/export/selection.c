@@ -83,8 +83,8 @@ static annb_status add_range(list *l, const annb_row_range *r, annb_error *err) 
   annb_status s = ANNB_OK;
   const uint64_t end = r->end == UINT64_MAX ? l->selection->of : r->end;
   if (r->first > end || end > l->selection->of)
-    return annb_fail(err, ANNB_ERANGE, NULL, "rows %" PRIu64 ":%" PRIu64 " are not in the store, which has %" PRIu64 " cells", r->first, end,
-                     l->selection->of);
+    return annb_fail(err, ANNB_ERANGE, NULL, "rows %" PRIu64 ":%" PRIu64 " are not in the store, which has %" PRIu64 " cells", r->first,
+                     end, l->selection->of);
   for (uint64_t row = r->first; !s && row < end; row++) s = add(l, row, err);
   return s;
 }
@@ -147,7 +147,8 @@ static annb_status select_rows(const annb_store *store, const annb_subset_option
   return s;
 }
 
-annb_status annb_select(const annb_store *store, const annb_subset_options *o, annb_selection *rows, annb_selection *genes, annb_error *err) {
+annb_status annb_select(const annb_store *store, const annb_subset_options *o, annb_selection *rows, annb_selection *genes,
+                        annb_error *err) {
   annb_store_info info;
   annb_store_get_info(store, &info);
   *rows = (annb_selection){.n = info.n_obs, .of = info.n_obs, .ascending = true};

@@ -18,7 +18,8 @@ void annb_selection_free(annb_selection *selection);
 /* Does the export have a subset at all? */
 bool annb_subset_wanted(const annb_subset_options *options);
 
-/* From old number to new, ANNB_NONE for what is left out; NULL in *map when all stay as they are. To be freed. ANNB_EUNSUPPORTED beyond 2^32. */
+/* From old number to new, ANNB_NONE for what is left out; NULL in *map when all stay as they are. To be freed. ANNB_EUNSUPPORTED beyond
+ * 2^32. */
 annb_status annb_selection_map(const annb_selection *selection, uint32_t **map, annb_error *err);
 
 /* Lines of a text file without the line ends (also CR LF); empty ones do not count. `each` gets them terminated. */

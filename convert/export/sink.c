@@ -78,7 +78,7 @@ static bool open_sink(annb_sink *sink, hid_t file, uint32_t element) {
 
 bool annb_sink_open(annb_sink *sink, const annb_target *target, hid_t file, const char *file_name, uint32_t element) {
   *sink = (annb_sink){.file = file_name, .target = target, .fd = -1, .length = target->length};
-  if (target->dataset < 0 || !target->length) return true; /* nothing to do */
+  if (target->dataset < 0 || (!target->length && !target->grows)) return true; /* nothing to do */
   return !target->tail && !target->grows && open_sink(sink, file, element);
 }
 

@@ -20,8 +20,8 @@ typedef struct annb_sink {
   int level;        /* of gzip; 0: none */
 } annb_sink;
 
-/* False: HDF5 has to write this one, or HDF5 failed. `element`: bytes of an element in memory, whose value the file's type keeps when it is cut
- * to or extended by zeros to its own size; 0: elements are the same in memory and file. */
+/* False: HDF5 has to write this one, or HDF5 failed. `element`: bytes of an element in memory, whose value the file's type keeps when it is
+ * cut to or extended by zeros to its own size; 0: elements are the same in memory and file. */
 bool annb_sink_open(annb_sink *sink, const annb_target *target, hid_t file, const char *file_name, uint32_t element);
 
 /* The same for chunked datasets alone, also those that grow. */
@@ -30,7 +30,8 @@ bool annb_sink_open_chunks(annb_sink *sink, const annb_target *target, const cha
 /* Place: write elements, any thread. */
 annb_status annb_sink_write(const annb_sink *sink, uint64_t first, uint64_t n, const void *elements, annb_error *err);
 
-/* Chunks: filter one, any thread. `elements` has sink->chunk of them; `work` and `out` have room for annb_sink_room bytes. *size is that of `out`. */
+/* Chunks: filter one, any thread. `elements` has sink->chunk of them; `work` and `out` have room for annb_sink_room bytes. *size is that of
+ * `out`. */
 size_t annb_sink_room(const annb_sink *sink);
 annb_status annb_sink_encode(const annb_sink *sink, void *deflater, const uint8_t *elements, uint8_t *work, uint8_t *out, size_t *size,
                              annb_error *err);

@@ -183,7 +183,7 @@ static bool is_unchanged(const annb_subset *subset, const annb_role *role, const
   return annb_merged_find(subset->fill->merged, path) == NULL;
 }
 
-/* Does anndata, when it reads the file, take a member of uns/neighbors for one of obsp? A sparse matrix of cells by cells that obsp lacks. */
+/* Does anndata, when it reads the file, take a member of uns/neighbors for one of obsp? A sparse matrix of cells by cells, not in obsp. */
 static bool is_graph(const annb_subset *subset, hid_t neighbors, const char *name) {
   uint64_t shape[2], n = subset->fill->rows->of;
   char path[32] = "obsp/";
@@ -203,7 +203,8 @@ static annb_status cut_object(annb_subset *subset, const annb_place *place, cons
   uint32_t node = annb_graph_find(&subset->tree.graph, info.fileno, info.addr);
   if (node != ANNB_NONE) {
     if (same_axes(role, role_of(subset, node))) return ANNB_OK; /* a hard link to the copy */
-    return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is one object with something of other cells or genes, which cannot be cut", err);
+    return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is one object with something of other cells or genes, which cannot be cut",
+                            err);
   }
   if (role.kind == ANNB_ROLE_NEIGHBORS && role.first && !is_graph(subset, place->from, link->name)) return ANNB_OK;
   if (role.kind == ANNB_ROLE_WHOLE && annb_merged_find(subset->fill->merged, path))

@@ -1,4 +1,4 @@
-/* A file of some of the cells and genes: the merged file (merge.h), copied object by object, what belongs to cells or genes cut on the way. */
+/* A file of some of the cells and genes: the merged file (merge.h), copied object by object; what belongs to cells or genes is cut. */
 #ifndef ANNB_CONVERT_SUBSET_H
 #define ANNB_CONVERT_SUBSET_H
 

@@ -227,7 +227,8 @@ static annb_status cut(cutting *c, annb_subset *subset, const annb_place *place,
   bool null = false;
   c->type = c->from < 0 ? -1 : H5Dget_type(c->from);
   c->rank = c->from < 0 ? -1 : annb_h5_extent(c->from, c->dims, &null);
-  if (c->type < 0 || c->rank < 0) return annb_tree_fail(&subset->tree, ANNB_EINPUT, place->node, link->name, "the dataset cannot be opened", err);
+  if (c->type < 0 || c->rank < 0)
+    return annb_tree_fail(&subset->tree, ANNB_EINPUT, place->node, link->name, "the dataset cannot be opened", err);
   if (null) return annb_tree_copy_link(&subset->tree, place, link, err);
   memcpy(c->out_dims, c->dims, sizeof c->dims);
   annb_status s = describe(c, role, err);

@@ -48,7 +48,8 @@ static annb_status read_form(cutting *c, annb_role role, annb_error *err) {
   if (annb_h5_attr_u64(c->from, shape_name(c->from), c->shape, 2) != 2) return bad(c, "its shape cannot be read", err);
   for (int i = 0; i < 2; i++) {
     const annb_selection *s = c->subset->selections[i ? role.second : role.first];
-    if (s && s->of != c->shape[i]) return annb_subset_fail(c->subset, ANNB_EINPUT, c->path, "has not the shape that its place asks for", err);
+    if (s && s->of != c->shape[i])
+      return annb_subset_fail(c->subset, ANNB_EINPUT, c->path, "has not the shape that its place asks for", err);
   }
   const annb_selection *rows = annb_subset_axis(c->subset, role.first), *columns = annb_subset_axis(c->subset, role.second);
   c->major = c->csc ? columns : rows;
@@ -143,7 +144,8 @@ static annb_status open_arrays(cutting *c, annb_error *err) {
 static annb_status reserve(cutting *c, uint64_t n, annb_error *err) {
   if (n <= c->room) return ANNB_OK;
   if (n > c->subset->fill->memory / 4 / (sizeof *c->numbers + c->value_size) && n > LEAST_ROOM)
-    return annb_h5_fail(err, ANNB_ENOMEM, c->subset->fill->merged->sidecar_name, c->path, "one of its rows does not fit the memory allowed");
+    return annb_h5_fail(err, ANNB_ENOMEM, c->subset->fill->merged->sidecar_name, c->path,
+                        "one of its rows does not fit the memory allowed");
   free(c->numbers);
   free(c->values);
   c->room = n;
@@ -242,7 +244,8 @@ static annb_status from_store(cutting *c, uint32_t matrix, uint32_t node, annb_e
   return s ? s : annb_fill_selected(c->subset->fill, matrix, &c->data, &c->indices, &c->indptr, err);
 }
 
-annb_status annb_subset_sparse(annb_subset *subset, hid_t from, hid_t to, uint32_t node, annb_role role, const char *path, annb_error *err) {
+annb_status annb_subset_sparse(annb_subset *subset, hid_t from, hid_t to, uint32_t node, annb_role role, const char *path,
+                               annb_error *err) {
   const annb_target none = {.dataset = -1, .memory = -1};
   cutting c = {.subset = subset, .path = path, .from = from, .to = to, .data = none, .indices = none, .indptr = none, .from_data = -1,
                .from_indices = -1, .data_type = -1};

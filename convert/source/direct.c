@@ -64,9 +64,11 @@ static int descriptor(hid_t dataset) {
   return fd;
 }
 
+/* Without storage H5Dget_offset adds the size of the user block to "no address". */
 static bool contiguous(annb_direct *d, hid_t creation) {
   uint64_t bytes, end, file_size;
-  haddr_t offset = H5Pget_external_count(creation) == 0 ? H5Dget_offset(d->dataset) : HADDR_UNDEF;
+  bool here = H5Pget_external_count(creation) == 0 && H5Dget_storage_size(d->dataset) > 0;
+  haddr_t offset = here ? H5Dget_offset(d->dataset) : HADDR_UNDEF;
   d->fd = descriptor(d->dataset);
   if (offset == HADDR_UNDEF || d->fd < 0 || annb_io_fd_size(d->fd, d->file, &file_size, NULL)) return false;
   d->offset = offset;

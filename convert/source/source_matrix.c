@@ -55,9 +55,11 @@ static annb_status resolve(annb_source_matrix *m, hid_t file, annb_error *err) {
 static annb_status check_own(const annb_source_matrix *m, hid_t file, hid_t parent, const char *name, annb_error *err) {
   H5O_info_t here, there;
   H5L_info_t link;
-  if (H5Oget_info(file, &here) >= 0 && H5Oget_info_by_name(parent, name, &there, H5P_DEFAULT) >= 0 && here.fileno == there.fileno &&
-      H5Lget_info(parent, name, &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD)
-    return ANNB_OK;
+  bool is_hard = H5Lget_info(parent, name, &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
+  if (is_hard && H5Oget_info_by_name(parent, name, &there, H5P_DEFAULT) < 0)
+    return annb_h5_fail(err, ANNB_EINPUT, m->file, m->path,
+                        "cannot be opened: it is damaged, or was written by a newer HDF5 than this one");
+  if (is_hard && H5Oget_info(file, &here) >= 0 && here.fileno == there.fileno) return ANNB_OK;
   return annb_h5_fail(err, ANNB_EUNSUPPORTED, m->file, m->path,
                       "%s is reached by a link or lies in another file, which is not packed: copy it into place", name);
 }

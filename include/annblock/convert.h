@@ -44,7 +44,7 @@ typedef struct annb_pack_options {
   annb_gene_order_choice gene_order; /* of the records; readers and export give the source's */
   annb_gene_join join;  /* several files */
   const char *join_key; /* column of var (strings or categories) that genes are matched by, NULL: their names */
-  bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else they are refused */
+  bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else refused */
   annb_convert_note_fn note; /* may be NULL */
   /* Which matrices go to segments: "X", "layers/<key>", "raw/X", "obsm/<key>", or "all" for all of these that are numeric arrays of two
    * dimensions (dense, CSR, CSC). NULL: X where there is one. The order of the names does not matter. The rest stays in the sidecar. */
@@ -62,16 +62,16 @@ typedef struct annb_pack_result {
 } annb_pack_result;
 
 /* Pack `input` (.h5ad) into the store `output`. NULL options = defaults; `result` may be NULL. ANNB_EINPUT for what is wrong with the
- * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_ENOTFOUND for a matrix that is not there (the message lists
- * those that are), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
+ * input, ANNB_EUNSUPPORTED for what is right but not handled (filters, types), ANNB_ENOTFOUND for a matrix that is not there (the message
+ * lists those that are), ANNB_EEXIST, ANNB_EIO. On failure nothing is left behind.
  * A compressed chunk that gives fewer or more bytes than a chunk has is ANNB_EINPUT, with its dataset and rows; what goes to the sidecar
  * chunk by chunk is copied without a look inside. Filters that HDF5 lacks are looked for as HDF5 does, in HDF5_PLUGIN_PATH.
  * Reading, decompressing and encoding use threads of their own, which have ended when the call returns; progress is told on the caller's
  * thread. */
 annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err);
 
-/* The same for several files, each a part of its own, in the order given. Their genes must be the same unless options->join says how they are
- * joined; columns of obs are unified as SPEC.md 5.8 says. What is to be refused is refused before anything large is written. */
+/* The same for several files, each a part of its own, in the order given. Their genes must be the same unless options->join says how they
+ * are joined; columns of obs are unified as SPEC.md 5.8 says. What is to be refused is refused before anything large is written. */
 annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
                            annb_pack_result *result, annb_error *err);
 
@@ -89,21 +89,22 @@ typedef struct annb_annotate_options {
   uint32_t part;
 } annb_annotate_options;
 
-/* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var, and all
- * that is not packed. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be missing) and is
- * ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices. ANNB_EINPUT when cells or
- * genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be NULL. */
+/* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var,
+ * and all that is not packed. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be
+ * missing) and is ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices.
+ * ANNB_EINPUT when cells or genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be
+ * NULL. */
 annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
 typedef enum annb_compression {
-  ANNB_COMPRESSION_SOURCE = 0, /* the filters of the source, as far as they are here and exact */
+  ANNB_COMPRESSION_SOURCE = 0, /* the filters of the source, as far as they are here and exact; of several parts together: none */
   ANNB_COMPRESSION_NONE = 1,
   ANNB_COMPRESSION_GZIP = 2    /* shuffle and gzip */
 } annb_compression;
 
-/* Which cells and genes an export has. Nothing set: all, and the file is as the source was. Cells are those of `ranges` (an end of UINT64_MAX is
- * the last), one after the other, or of `rows_file` (row numbers from 0, one a line), in that order; or all. Of these, the ones for which the
- * predicate `where` holds (where.h). `genes_file` has a gene a line: a name of var, or the number of a column (from 0) that is no name; in the
- * order of the file. A cell or gene asked for twice, and a name that two genes have, are errors. */
+/* Which cells and genes an export has. Nothing set: all, and the file is as the source was. Cells are those of `ranges` (an end of
+ * UINT64_MAX is the last), one after the other, or of `rows_file` (row numbers from 0, one a line), in that order; or all. Of these, the
+ * ones for which the predicate `where` holds (where.h). `genes_file` has a gene a line: a name of var, or the number of a column (from 0)
+ * that is no name; in the order of the file. A cell or gene asked for twice, and a name that two genes have, are errors. */
 typedef struct annb_subset_options {
   const annb_row_range *ranges;
   size_t n_ranges;
@@ -128,14 +129,16 @@ typedef struct annb_export_options {
 
 /* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
  * attributes and links.
- * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the matrices that
- * all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in the sidecars alone
- * (uns, what is not packed) is in no such file; raw is not either. A subset of several parts together is refused (ANNB_EUNSUPPORTED).
- * With a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm, obsp, varp by the
- * cells and genes they belong to, raw by its cells, all else whole. Encodings, types, attributes stay; categories too, also those no longer used.
- * Sparse rows keep the order of their elements, unless genes change order: then they ascend; CSC columns ascend. What belongs to cells or genes
- * and cannot be cut (ragged arrays, links to objects of another kind, external links, objects of unknown encoding, or of a length that does not fit)
- * is ANNB_EUNSUPPORTED or ANNB_EINPUT, which names it: `skip` leaves it out. */
+ * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the
+ * matrices that all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in
+ * the sidecars alone (uns, what is not packed) is in no such file; raw is not either. A subset has the cells (store row numbers) and genes
+ * (of the store) asked for: their rows of obs and var and of these matrices, in the order asked for, elements ascending; `skip` may name
+ * columns ("obs/x", "var/x") and matrices ("X", "layers/x", "obsm/x"). Uncompressed unless options->compression is ANNB_COMPRESSION_GZIP.
+ * Of one part with a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm,
+ * obsp, varp by the cells and genes they belong to, raw by its cells, all else whole. Encodings, types, attributes stay; categories too,
+ * also those no longer used. Sparse rows keep the order of their elements, unless genes change order: then they ascend; CSC columns ascend.
+ * What belongs to cells or genes and cannot be cut (ragged arrays, links to objects of another kind, external links, objects of unknown
+ * encoding, or of a length that does not fit) is ANNB_EUNSUPPORTED or ANNB_EINPUT, which names it: `skip` leaves it out. */
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
 
 /* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each

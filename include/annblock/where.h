@@ -14,8 +14,9 @@ extern "C" {
 #define ANNB_WHERE_MAX_TEXT (1u << 20)
 #define ANNB_WHERE_MAX_DEPTH 200
 
-/* Which rows of the store the predicate `text` (terminated) holds for: bit (row % 64) of word row / 64 of `bits`, which has (n_obs + 63) / 64
- * words; the bits past the last row are 0. `n_selected` (may be NULL) receives how many are 1. `bits` may be NULL: then they are only counted.
+/* Which rows of the store the predicate `text` (terminated) holds for: bit (row % 64) of word row / 64 of `bits`, which has (n_obs + 63) /
+ * 64 words; the bits past the last row are 0. `n_selected` (may be NULL) receives how many are 1. `bits` may be NULL: then they are only
+ * counted.
  *
  * ANNB_EINVAL: the text is not a predicate, or compares a column with a value of another kind; ANNB_ENOTFOUND: no part has such a column;
  * both say at which character (from 1) and what to write instead. ANNB_ECORRUPT and others as the columns' reader. On failure `bits` is

@@ -26,7 +26,7 @@ quick = settings(deadline=None, max_examples=150, suppress_health_check=[HealthC
 
 def test_import_is_light():
     code = (
-        "import sys, time, numpy; before = set(sys.modules); t = time.perf_counter(); import annblock; t = time.perf_counter() - t\n"
+        "import sys, time, numpy; before = set(sys.modules); t = time.process_time(); import annblock; t = time.process_time() - t\n"
         "heavy = {'torch', 'scipy', 'pandas', 'anndata', 'h5py', 'tqdm'} & {m.split('.')[0] for m in set(sys.modules) - before}\n"
         "print(t, *heavy)"
     )
