@@ -67,10 +67,10 @@ static void put_indices(const csr_target *t, uint64_t at, const uint32_t *indice
   }
 }
 
-/* Decode into the caller's arrays where they have the decoder's types, alignment and slack, else by way of the scratch. `most`: elements that
- * the index said the row has. Its record.nnz becomes what is delivered. */
-static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, uint64_t at, uint64_t most, annb_located *row,
-                           annb_error *err) {
+/* Decode into the caller's arrays where they have the decoder's types, alignment and slack, else by way of the scratch. `most`: elements
+ * that the index said the row has. Its record.nnz becomes what is delivered. */
+static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, uint64_t at, uint64_t most,
+                           annb_located *row, annb_error *err) {
   uint32_t n = row->record.nnz;
   /* the index was read twice: what the file says must not have changed under us, or rows would overrun their room */
   if (n != most)
@@ -131,8 +131,8 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   return s;
 }
 
-annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices, void *values,
-                             uint64_t capacity, uint64_t at, annb_located *row, annb_error *err) {
+annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices,
+                             void *values, uint64_t capacity, uint64_t at, annb_located *row, annb_error *err) {
   csr_target t = {.options = *resolved, .value_size = annb_dtype_size(resolved->dtype), .indices = indices, .values = values,
                   .capacity = capacity};
   return put_row(store, context, &t, at, row->record.nnz, row, err);

@@ -175,8 +175,8 @@ annb_status annb_row_convert(const annb_located *row, const uint32_t *indices, c
 annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const annb_fetch_options *options, annb_fetch_options *out,
                                annb_error *err);
 /* One located row to element `at` of the arrays, which have room for `capacity`; its record.nnz becomes what is delivered. */
-annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices, void *values,
-                             uint64_t capacity, uint64_t at, annb_located *row, annb_error *err);
+annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices,
+                             void *values, uint64_t capacity, uint64_t at, annb_located *row, annb_error *err);
 
 /* ---- dense.c ---- */
 

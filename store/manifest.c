@@ -177,7 +177,8 @@ annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_se
 }
 
 annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, annb_fmt_schema row, annb_error *err) {
-  if (strlen(name) > ANNB_MAX_NAME) return annb_fail(err, ANNB_EINVAL, NULL, "the name of a column must have at most %u bytes", ANNB_MAX_NAME);
+  if (strlen(name) > ANNB_MAX_NAME)
+    return annb_fail(err, ANNB_EINVAL, NULL, "the name of a column must have at most %u bytes", ANNB_MAX_NAME);
   if (manifest->n_schema >= ANNB_MAX_SCHEMA)
     return annb_fail(err, ANNB_EINVAL, NULL, "too many columns for several parts in one store (limit %u)", ANNB_MAX_SCHEMA);
   annb_fmt_schema *rows = grow(manifest->schema, manifest->n_schema, sizeof *rows);

@@ -89,9 +89,18 @@ START_TEST(every_dtype_at_its_limits) {
   static const struct {
     annb_dtype dtype;
     int64_t low, high;
-  } limits[] = {{ANNB_BOOL, 0, 255}, {ANNB_I8, -128, 127}, {ANNB_I16, -32768, 32767}, {ANNB_I32, INT32_MIN, INT32_MAX}, {ANNB_I64, -(INT64_C(1) << 62) + 1, 0},
-                {ANNB_U8, 0, 255}, {ANNB_U16, 0, 65535}, {ANNB_U32, 0, UINT32_MAX}, {ANNB_U64, 0, (INT64_C(1) << 62) - 1}, {ANNB_F16, -65504, 65504},
-                {ANNB_F32, -16777216, 1 << 30}, {ANNB_F64, -(INT64_C(1) << 53), INT64_C(1) << 53}};
+  } limits[] = {{ANNB_BOOL, 0, 255},
+                {ANNB_I8, -128, 127},
+                {ANNB_I16, -32768, 32767},
+                {ANNB_I32, INT32_MIN, INT32_MAX},
+                {ANNB_I64, -(INT64_C(1) << 62) + 1, 0},
+                {ANNB_U8, 0, 255},
+                {ANNB_U16, 0, 65535},
+                {ANNB_U32, 0, UINT32_MAX},
+                {ANNB_U64, 0, (INT64_C(1) << 62) - 1},
+                {ANNB_F16, -65504, 65504},
+                {ANNB_F32, -16777216, 1 << 30},
+                {ANNB_F64, -(INT64_C(1) << 53), INT64_C(1) << 53}};
   for (size_t d = 0; d < sizeof limits / sizeof *limits; d++) {
     row r = row_new(limits[d].dtype, 500, 300);
     bool wide = limits[d].high - limits[d].low > UINT32_MAX;
@@ -177,7 +186,8 @@ START_TEST(wrong_fields_are_refused) {
   static const struct {
     unsigned at;
     uint8_t value;
-  } changes[] = {{1, 8}, {2, 2}, {2, 0x80}, {3, 1}, {4, 1}, {4, 5}, {5, 0xF1}, {5, 0x02}, {7, 0x66}, {8, 0x0F}, {8, 0x06}, {8, 0x1E}, {6, 0x0F}};
+  } changes[] = {{1, 8},    {2, 2},    {2, 0x80}, {3, 1},    {4, 1},    {4, 5},   {5, 0xF1},
+                 {5, 0x02}, {7, 0x66}, {8, 0x0F}, {8, 0x06}, {8, 0x1E}, {6, 0x0F}};
   row r = row_new(ANNB_F32, 10, 4);
   uint8_t record[sizeof good + 1] = {0};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {

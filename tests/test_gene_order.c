@@ -338,7 +338,8 @@ START_TEST(damaged_bytes) {
     annb_store *store = open_store();
     annb_status s = fetch_rows(store, ANNB_GENES_ORIGINAL, false, 0, 3);
     bool padding = at >= 128 + sizeof fine && s == ANNB_OK; /* behind the array: verify sees it */
-    ck_assert_msg(s == ANNB_ECORRUPT || s == ANNB_EVERSION || s == ANNB_ENOTSTORE || s == ANNB_EUNSUPPORTED || padding, "byte %zu: %d", at, (int)s);
+    ck_assert_msg(s == ANNB_ECORRUPT || s == ANNB_EVERSION || s == ANNB_ENOTSTORE || s == ANNB_EUNSUPPORTED || padding, "byte %zu: %d", at,
+                  (int)s);
     if (padding) OK(fetch_rows(store, ANNB_GENES_ORIGINAL, true, 0, 3));
     annb_store_close(store);
     if (padding || at % 16 == 0) ck_assert_uint_ge(order_findings(store_path, message), 1);

@@ -75,11 +75,12 @@ static annb_status check_matrix(pack *p, const annb_pack_matrix *m, annb_error *
   const annb_fmt_matrix *there = found == ANNB_NONE ? NULL : &p->shapes.matrices[found];
   annb_fmt_matrix row = {.n_cols = m->from.n_cols, .axes = (uint8_t)m->axes, .dtype = (uint8_t)m->from.dtype};
   if (m->axes == ANNB_OBS_RAW_VAR)
-    return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s of several files cannot be one matrix: each has its own list of genes", m->name);
+    return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s of several files cannot be one matrix: each has its own list of genes",
+                     m->name);
   if (!there) return annb_manifest_add_matrix(&p->shapes, m->name, row, &ignored, err);
   if (there->axes == m->axes && (m->axes == ANNB_OBS_VAR || there->n_cols == m->from.n_cols)) return ANNB_OK;
-  return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s has %llu columns, and %llu in the other cells: it cannot be one matrix", m->name,
-                   (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
+  return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s has %llu columns, and %llu in the other cells: it cannot be one matrix",
+                   m->name, (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
 }
 
 static bool is_named(const pack *p, const char *name) {
