@@ -69,6 +69,8 @@ typedef struct annb_column_lengths {
   uint64_t obs, var;
 } annb_column_lengths;
 
+/* ANNB_ERANGE when there is no such part. */
+annb_status annb_check_part(const annb_store *store, uint32_t part, annb_error *err);
 annb_status annb_check_axis(const annb_store *store, annb_axis axis, annb_error *err);
 /* The columns of a flat-arrays object (ANNB_NONE: none). */
 annb_status annb_columns_open(const annb_store *store, uint32_t object, const annb_column_lengths *lengths, annb_part_columns **out,
@@ -132,7 +134,6 @@ annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, u
 annb_status annb_locate_place(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
-/* Rows one after the other, a few of them located ahead, so that their records are in the cache when they are decoded. */
 enum { ANNB_WALK_AHEAD = 4 };
 typedef struct annb_walk {
   annb_locator locator;

@@ -8,6 +8,7 @@
  *
  * What happens to awkward data:
  *   a row number past n_obs                 ANNB_ERANGE, names the row
+ *   a part, matrix or column past the last  ANNB_ERANGE; a name that is not there: ANNB_ENOTFOUND
  *   repeated column indices in a row        CSR: delivered as stored; dense: summed in the delivered dtype (integers wrap as in C)
  *   unsorted rows                           delivered as stored, or ascending (stable) with `sort_indices`
  *   genes stored in another order           column numbers of the source, and dense columns in its order, unless
