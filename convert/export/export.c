@@ -174,7 +174,7 @@ static annb_status merge_files(export *e, const char **sidecar, annb_error *err)
   if (!s) s = report(e, "copying the sidecar", err);
   const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
   const annb_merge_filters filters = {e->options.compression, e->options.level};
-  return s ? s : annb_merge_filtered(*sidecar, restore, e->out.temp, &filters, &going, &e->merged, err);
+  return s ? s : annb_merge(*sidecar, restore, e->out.temp, &filters, &going, &e->merged, err);
 }
 
 static annb_fill make_fill(export *e) {

@@ -8,7 +8,10 @@
  * encoding threads inside one call. Distinct transactions, also on one store and in several processes, are independent.
  *
  * Ownership: every `open` or `begin` is matched by one `close`, `commit` or `abort`, which frees the handle whether it
- * succeeds or not. A writer that is still open when its transaction ends must be aborted before. */
+ * succeeds or not. A writer that is still open when its transaction ends must be aborted before.
+ *
+ * Errors, besides those said below: ANNB_EINVAL names what is wrong with the arguments (a range, a name, an object of the transaction,
+ * calls in the wrong order), ANNB_EIO the file that cannot be written, ANNB_ENOMEM. */
 #ifndef ANNBLOCK_STORE_H
 #define ANNBLOCK_STORE_H
 
