@@ -38,8 +38,7 @@ annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t d
   return annb_fail(err, ANNB_ECANCELED, r->m->file, "packing was cancelled");
 }
 
-/* The transposer, grouping by row: ANNB_EUNSUPPORTED for more than 2^32 rows. */
-static annb_status start_transpose(annb_rows *r, annb_error *err) {
+annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
   if (r->m->n_rows > UINT32_MAX)
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
                         "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
@@ -200,7 +199,7 @@ annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err
   if (r->m->form == ANNB_CSR) return annb_rows_next_csr(r, chunk, err);
   if (r->m->form == ANNB_DENSE && annb_rows_dense_fits(r, &height)) return annb_rows_next_dense(r, chunk, err);
   if (!r->spooled) {
-    annb_status s = start_transpose(r, err);
+    annb_status s = annb_rows_start_transpose(r, err);
     if (!s) s = r->m->form == ANNB_CSC ? annb_rows_spool_csc(r, err) : annb_rows_spool_dense(r, err);
     if (s) return s;
     r->spooled = true;

@@ -48,6 +48,8 @@ void annb_rows_trade(annb_rows *r, annb_rows_buffers *other);
 annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err);
 /* False when the caller wants to stop. */
 annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err);
+/* The transposer, grouping by row: ANNB_EUNSUPPORTED for more than 2^32 rows. */
+annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err);
 
 /* Make the window hold a row, unless all are used up (at == have). */
 annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err);
