@@ -56,6 +56,11 @@ annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err);
 /* Elements [first, first + n) into `indices` (as u32, all below `limit`) and `values`. */
 annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, uint64_t limit, annb_error *err);
 
+/* The number that row `row` of the source gets. */
+static inline uint32_t annb_rows_key(const annb_rows *r, uint64_t row) {
+  return (uint32_t)(r->options.shuffle ? annb_shuffle_place(r->options.shuffle, row) : row);
+}
+
 annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error *err);
 annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err);
 /* Dense rows come straight from the file when the rows of one chunk fit memory, else by way of the transposer. */

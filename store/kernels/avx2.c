@@ -326,6 +326,10 @@ AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, co
 AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   const __m256i zero = _mm256_setzero_si256();
   size_t i = 0;
+  for (; i < n && (uintptr_t)(out + i) % 32; i++) { /* stores that cross lines take longer */
+    out[i] = (float)by_id[i];
+    by_id[i] = 0;
+  }
   for (; i + 32 <= n; i += 32) {
     for (size_t j = i; j < i + 32; j += 8)
       _mm256_storeu_ps(out + j, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(by_id + j)))));
