@@ -38,7 +38,6 @@ annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t d
   return annb_fail(err, ANNB_ECANCELED, r->m->file, "packing was cancelled");
 }
 
-/* The transposer, grouping by row: ANNB_EUNSUPPORTED for more than 2^32 rows. */
 static annb_status start_transpose(annb_rows *r, annb_error *err) {
   if (r->m->n_rows > UINT32_MAX)
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
