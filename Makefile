@@ -72,7 +72,9 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 # Real files to test against, when they are there; the tests pass without them.
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
-.PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long bench install uninstall clean deps deps-test deps-bench demo-run venv
+.PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long check-torch
+.PHONY: check-peers bench bench-programs bench-python bench-codec bench-loader bench-convert fuzz install uninstall clean
+.PHONY: deps deps-test deps-bench venv package
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -121,7 +123,8 @@ $(B)/libannblock-convert.map: $(PUBLIC) scripts/exports.sh
 	$(Q)CC='$(CC)' scripts/exports.sh --map convert > $@
 
 DEFS_release := -Wl,-z,defs # a sanitizer's symbols come from the program
-link_shared = $(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(notdir $@).$(SOVERSION) -Wl,--version-script,$(@:.so=.map) $(DEFS_$(VARIANT)) -o $@.$(VERSION)
+link_shared = $(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(notdir $@).$(SOVERSION) \
+  -Wl,--version-script,$(@:.so=.map) $(DEFS_$(VARIANT)) -o $@.$(VERSION)
 shared_links = ln -sf $(notdir $@).$(VERSION) $@.$(SOVERSION) && ln -sf $(notdir $@).$(VERSION) $@
 
 $(SHARED): $(call objects,$(STORE_SRC)) $(B)/libannblock.map
@@ -165,22 +168,21 @@ deps-test:
 deps-bench:
 	@scripts/deps.sh build bench
 
+# Virtual environments of the Python tests, with what the files name that they depend on.
 VENV := build/venv
+VENV_TORCH := build/venv-torch
+VENV_PEERS := build/venv-peers
 $(VENV)/.ready: tests/requirements.txt
+$(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
+$(VENV_PEERS)/.ready: tests/requirements.txt tests/requirements-torch.txt tests/requirements-peers.txt
+$(VENV)/.ready $(VENV_TORCH)/.ready $(VENV_PEERS)/.ready:
 	@mkdir -p build
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install -qq $(^:%=--requirement %)
 	@touch $@
 venv: $(VENV)/.ready
-.PHONY: package check-torch check-peers bench-python
-VENV_TORCH := build/venv-torch
-$(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
-	@mkdir -p build
-	$(PYTHON) -m venv $(VENV_TORCH)
-	$(VENV_TORCH)/bin/pip install -qq --requirement tests/requirements.txt --requirement tests/requirements-torch.txt
-	@touch $@
-install_package = rm -rf build/lib build/lib.* && $(1)/bin/pip install -qq --no-build-isolation --no-deps .
 # What pip left in build/lib.* would go into the package again.
+install_package = rm -rf build/lib build/lib.* && $(1)/bin/pip install -qq --no-build-isolation --no-deps .
 package: venv ## install the Python package into build/venv, for its tests
 	@$(call install_package,$(VENV))
 
@@ -207,10 +209,11 @@ check-tsan: ## tests with threads under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=tsan $(TSAN_TESTS:%=build/tsan/tests/%)
 	@for t in $(TSAN_TESTS); do B=build/tsan T=$$t TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' tests/run.sh c || exit 1; done
 
+LEAKS := --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite
 check-valgrind: ## C tests under valgrind
 	@scripts/deps.sh build test valgrind
 	@$(MAKE) --no-print-directory -j$(JOBS) tests
-	@B=$(B) RUNNER='$(VALGRIND) -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible --errors-for-leak-kinds=definite' CK_FORK=no tests/run.sh c
+	@B=$(B) CK_FORK=no RUNNER='$(VALGRIND) -q --error-exitcode=99 $(LEAKS)' tests/run.sh c
 
 check-aarch64: ## kernels and Rice codecs for aarch64, cross-built and run under QEMU
 	@scripts/deps.sh aarch64
@@ -225,38 +228,40 @@ check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: wor
 	@VENV=$(VENV_TORCH) tests/run.sh torch
 
 # annbatch needs Python 3.12 or later: make check-peers PYTHON=python3.13; its tests are skipped with older ones.
-VENV_PEERS := build/venv-peers
-check-peers: deps-test ## the package beside scDataset and annbatch
-	@mkdir -p build
-	@[ -e $(VENV_PEERS)/.ready ] || { $(PYTHON) -m venv $(VENV_PEERS) && $(VENV_PEERS)/bin/pip install -qq --requirement tests/requirements.txt --requirement tests/requirements-torch.txt --requirement tests/requirements-peers.txt && touch $(VENV_PEERS)/.ready; }
+check-peers: deps-test $(VENV_PEERS)/.ready ## the package beside scDataset and annbatch
 	@$(call install_package,$(VENV_PEERS))
 	@VENV=$(VENV_PEERS) tests/run.sh peers
 
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@for b in $(filter $(B)/bench/bench_%,$(BENCHES)); do echo "== $$b"; $$b || exit 1; done
-bench-python: deps-bench $(VENV_TORCH)/.ready ## measure the Python loader beside the C loader; BENCH_ARGS='STORE [--h5ad FILE] …', see bench/python/loader.py --help
+bench-python: ## measure the Python loader beside the C loader; BENCH_ARGS='STORE [--h5ad FILE] …', see bench/python/loader.py --help
+bench-python: deps-bench $(VENV_TORCH)/.ready
 	@$(call install_package,$(VENV_TORCH))
 	@$(VENV_TORCH)/bin/python bench/python/loader.py $(BENCH_ARGS)
-bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
+bench-codec: ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
+bench-codec: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
 LOADER_DIR ?= build/bench-loader
-bench-loader: deps-bench ## measure the loader beside memcpy and random reads; LOADER_STORE=DIR for a store of your own, LOADER_ARGS='--repeats 5 …'
+bench-loader: ## measure the loader beside memcpy and random reads; LOADER_STORE=DIR for a store of your own, LOADER_ARGS='--repeats 5 …'
+bench-loader: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs cli
 	@[ -n '$(LOADER_STORE)' ] || [ -d $(LOADER_DIR)/cells.annblock/manifests ] || { mkdir -p $(LOADER_DIR) && \
-	  $(B)/bench/gen -n 30000 $(LOADER_DIR)/cells.h5ad && $(CLI) pack $(LOADER_DIR)/cells.h5ad -o $(LOADER_DIR)/cells.annblock && rm $(LOADER_DIR)/cells.h5ad; }
+	  $(B)/bench/gen -n 30000 $(LOADER_DIR)/cells.h5ad && $(CLI) pack $(LOADER_DIR)/cells.h5ad -o $(LOADER_DIR)/cells.annblock && \
+	  rm $(LOADER_DIR)/cells.h5ad; }
 	@$(B)/bench/loader $(or $(LOADER_STORE),$(LOADER_DIR)/cells.annblock --thin $(LOADER_DIR)/thin.annblock) $(LOADER_ARGS)
-bench-convert: deps-bench ## measure packing and export beside annbatch, cellstream and anndata; BENCH_ARGS='--cells 300000 --genes 30000 …', see bench/convert.py --help
+bench-convert: ## measure packing and export beside annbatch, cellstream and anndata; BENCH_ARGS='--cells 300000 --genes 30000 …', see bench/convert.py --help
+bench-convert: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@scripts/bench_venv.sh build/venv-bench
 	@$(PYTHON) bench/convert.py --build $(B) $(BENCH_ARGS)
 fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs of each codec (10000000)
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
-	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
+	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c \
+	  build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
 	@for c in plain lz4 count dict; do build/fuzz/records $(or $(FUZZ_N),10000000) 1 $$c || exit 1; done
-.PHONY: bench-programs bench-codec bench-loader bench-convert fuzz
 bench-programs: $(BENCHES)
 
 # ---- install ----

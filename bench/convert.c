@@ -100,7 +100,7 @@ static double encode(const arguments *a) {
   check(annb_txn_begin(a->output, ANNB_TXN_CREATE, &txn, &err));
   annb_matrix_writer *writer = open_writer(a, &x, &orders, txn);
   const annb_matrix_spec m = {"X", x.n_cols, ANNB_OBS_VAR, x.dtype, ANNB_ABSENT_NEVER};
-  const annb_part_spec p = {x.n_rows, x.n_cols, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  const annb_part_spec p = {x.n_rows, x.n_cols, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   check(annb_txn_add_matrix(txn, &m, &matrix, &err));
   check(annb_txn_add_part(txn, &p, &part, &err));
   double seconds = append_all(a, &x, writer, 0), begin = now();

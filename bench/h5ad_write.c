@@ -100,7 +100,8 @@ static void bool_attribute(hid_t object, const char *name, bool value) {
   H5Tclose(type);
 }
 
-void annb_h5_categorical(hid_t parent, const char *name, uint64_t n, annb_code_fn code, uint32_t n_categories, annb_name_fn make, void *user) {
+void annb_h5_categorical(hid_t parent, const char *name, uint64_t n, annb_code_fn code, uint32_t n_categories, annb_name_fn make,
+                         void *user) {
   static int16_t codes[SLICE];
   hid_t g = annb_h5_group(parent, name, "categorical", "0.2.0");
   bool_attribute(g, "ordered", false);

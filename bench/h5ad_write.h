@@ -23,7 +23,8 @@ void annb_h5_strings(hid_t parent, const char *name, uint64_t n, annb_name_fn ma
 
 /* A categorical of n rows; codes are int8 up to 127 categories, else int16. */
 typedef uint32_t (*annb_code_fn)(void *user, uint64_t i);
-void annb_h5_categorical(hid_t parent, const char *name, uint64_t n, annb_code_fn code, uint32_t n_categories, annb_name_fn make, void *user);
+void annb_h5_categorical(hid_t parent, const char *name, uint64_t n, annb_code_fn code, uint32_t n_categories, annb_name_fn make,
+                         void *user);
 
 /* A data frame group: index "_index" and the columns named, which the caller writes. */
 hid_t annb_h5_frame(hid_t parent, const char *name, const char *const *columns, size_t n_columns);

@@ -239,7 +239,7 @@ void lap_thin_store(const char *path, uint64_t n_cells) {
   uint32_t matrix, part;
   need(annb_txn_begin(path, ANNB_TXN_REPLACE, &txn, &err));
   need(annb_txn_add_matrix(txn, &(annb_matrix_spec){.name = "X", .n_cols = COLS, .axes = ANNB_OBS_VAR, .dtype = ANNB_F32}, &matrix, &err));
-  need(annb_txn_add_part(txn, &(annb_part_spec){n_cells, COLS, ANNB_NONE, ANNB_NONE, ANNB_NONE}, &part, &err));
+  need(annb_txn_add_part(txn, &(annb_part_spec){n_cells, COLS, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE}, &part, &err));
   need(annb_matrix_writer_open(txn, &(annb_matrix_writer_options){.n_cols = COLS, .dtype = ANNB_F32, .form = ANNB_CSR, .expected_rows = n_cells,
                                                                    .expected_nnz = n_cells * NNZ, .n_threads = 2}, &writer, &err));
   for (uint64_t first = 0; first < n_cells; first += ROWS) {

@@ -193,7 +193,8 @@ void bench_store(const bench_options *options, bench_matrix *m, bench_report *re
   printf("%llu of its %llu cells, %.1f nonzeros per cell, genes in %s order, raw rows from the %s, checks %s; "
          "medians of %u interleaved runs\n\n",
          (unsigned long long)m->n_rows, (unsigned long long)info.n_rows, (double)m->nnz / (double)m->n_rows,
-         s.order ? "detection" : "source", from_store ? "store itself" : "file", options->no_check ? "not verified" : "verified", options->repeats);
+         s.order ? "detection" : "source", from_store ? "store itself" : "file", options->no_check ? "not verified" : "verified",
+         options->repeats);
   bench_ring_init(&s.ring, m);
   printf("| delivers | rows/s | M nnz/s | ratio | cost of checks |\n|---|---|---|---|---|\n");
   for (what w = STORED; w <= DENSE; w++) measure(&s, w, report);

@@ -12,7 +12,8 @@ typedef struct annb_synth_params {
 
 typedef struct annb_synth annb_synth;
 
-/* NULL when memory is short. Gene means are log-normal (sigma 2.26) and differ between types; the depth of a cell is log-normal (sigma 0.5). */
+/* NULL when memory is short. Gene means are log-normal (sigma 2.26) and differ between types; the depth of a cell is log-normal (sigma
+ * 0.5). */
 annb_synth *annb_synth_new(const annb_synth_params *params);
 void annb_synth_free(annb_synth *synth);
 

@@ -40,7 +40,8 @@ int main(int argc, char **argv) {
   const annb_loader_matrix x = {.name = "X", .fetch = {.dtype = ANNB_F32, .allow_lossy = true}};
   const char *labels[] = {argc > 2 ? argv[2] : ""};
   const annb_loader_options options = {
-      .sampler = {.seed = 1, .block_size = 16, .batch_size = 64, .fetch_factor = 256}, /* runs of 16 cells, 256 minibatches shuffled together */
+      /* runs of 16 cells, 256 minibatches shuffled together */
+      .sampler = {.seed = 1, .block_size = 16, .batch_size = 64, .fetch_factor = 256},
       .matrices = &x,
       .n_matrices = 1,
       .labels = labels,

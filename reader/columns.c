@@ -145,10 +145,8 @@ static annb_status get_place(const annb_store *store, uint32_t place, annb_part_
 }
 
 static annb_status get_columns(const annb_store *store, uint32_t part, annb_axis axis, annb_part_columns **out, annb_error *err) {
-  if (part >= store->manifest.n_parts)
-    return annb_fail(err, ANNB_ERANGE, store->path, "has %u part%s, there is no part %u", store->manifest.n_parts,
-                   store->manifest.n_parts == 1 ? "" : "s", part);
-  annb_status s = annb_check_axis(store, axis, err);
+  annb_status s = annb_check_part(store, part, err);
+  if (!s) s = annb_check_axis(store, axis, err);
   return s ? s : get_place(store, part, out, err);
 }
 

@@ -14,8 +14,8 @@
  * are not allowed: `bad` is the first of them, `out` is then undefined. */
 bool annb_convert_values(annb_dtype from, annb_dtype to, bool allow_lossy, const void *in, size_t n, void *out, size_t *bad);
 
-/* The smallest dtype that holds every value of both exactly, 0 when there is none: widths of one kind join, unsigned integers fit into wider
- * signed ones, integers of up to 16 bits into f32 and of up to 32 bits into f64. Bool joins with bool alone. */
+/* The smallest dtype that holds every value of both exactly, 0 when there is none: widths of one kind join, unsigned integers fit into
+ * wider signed ones, integers of up to 16 bits into f32 and of up to 32 bits into f64. Bool joins with bool alone. */
 annb_dtype annb_common_dtype(annb_dtype a, annb_dtype b);
 
 /* *sum += *value in arithmetic of `dtype`: integers wrap, bool is "or". Any alignment. */

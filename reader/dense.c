@@ -82,8 +82,8 @@ static annb_status deliver(annb_context *context, const annb_located *row, uint8
     whole = annb_scratch_get(&context->scratch, ANNB_SLOT_DENSE, (size_t)genes->n_out * sizeof *whole);
     if (!whole) return annb_fail_memory(err);
   }
-  annb_status s = annb_segment_deliver(row->segment, row->segment_row, &row->record, genes, ANNB_ROW_DENSE, NULL, whole, &context->codec, done,
-                                       err);
+  annb_status s =
+      annb_segment_deliver(row->segment, row->segment_row, &row->record, genes, ANNB_ROW_DENSE, NULL, whole, &context->codec, done, err);
   if (s) return annb_name_row(row, s, err);
   if (*done && cut) memcpy(out, whole, (size_t)genes->n_kept * sizeof *whole);
   return ANNB_OK;

@@ -20,8 +20,9 @@ annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const a
   return ANNB_OK;
 }
 
-annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
-                            int64_t *indptr, uint64_t *total, annb_error *err) {
+/* Sum of the rows' elements; each row's in `row_nnz` and sums before them in `indptr` (n_rows + 1), both may be NULL. */
+static annb_status count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
+                              int64_t *indptr, uint64_t *total, annb_error *err) {
   annb_locator locator;
   annb_status s = annb_locator_begin(&locator, store, matrix, NULL, err);
   uint64_t sum = 0;
@@ -42,7 +43,7 @@ annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint
 annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
                            uint64_t *total, annb_error *err) {
   if (!store || (!rows && n_rows)) return annb_fail(err, ANNB_EINVAL, NULL, "counting elements needs a store and row numbers");
-  return annb_count_rows(store, matrix, rows, n_rows, row_nnz, NULL, total, err);
+  return count_rows(store, matrix, rows, n_rows, row_nnz, NULL, total, err);
 }
 
 /* ---- CSR ---- */
@@ -66,10 +67,10 @@ static void put_indices(const csr_target *t, uint64_t at, const uint32_t *indice
   }
 }
 
-/* Decode into the caller's arrays where they have the decoder's types, alignment and slack, else by way of the scratch. `most`: elements that
- * the index said the row has. Its record.nnz becomes what is delivered. */
-static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, uint64_t at, uint64_t most, annb_located *row,
-                           annb_error *err) {
+/* Decode into the caller's arrays where they have the decoder's types, alignment and slack, else by way of the scratch. `most`: elements
+ * that the index said the row has. Its record.nnz becomes what is delivered. */
+static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, uint64_t at, uint64_t most,
+                           annb_located *row, annb_error *err) {
   uint32_t n = row->record.nnz;
   /* the index was read twice: what the file says must not have changed under us, or rows would overrun their room */
   if (n != most)
@@ -114,7 +115,7 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   const annb_located *next;
   annb_status s = annb_fetch_resolve(store, matrix, options, &t.options, err);
   t.value_size = annb_dtype_size(t.options.dtype);
-  if (!s) s = annb_count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
+  if (!s) s = count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
   if (!s) s = check_total(store, &t, total, err);
   if (!s) s = annb_walk_begin(&walk, store, matrix, &t.options, rows, n_rows, err);
   int64_t bound = 0; /* indptr[i] as it was counted */
@@ -130,8 +131,8 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   return s;
 }
 
-annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices, void *values,
-                             uint64_t capacity, uint64_t at, annb_located *row, annb_error *err) {
+annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices,
+                             void *values, uint64_t capacity, uint64_t at, annb_located *row, annb_error *err) {
   csr_target t = {.options = *resolved, .value_size = annb_dtype_size(resolved->dtype), .indices = indices, .values = values,
                   .capacity = capacity};
   return put_row(store, context, &t, at, row->record.nnz, row, err);

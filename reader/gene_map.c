@@ -51,11 +51,9 @@ static annb_status get_map(const annb_store *store, uint32_t part, const annb_ge
 
 annb_status annb_part_gene_map(const annb_store *store, uint32_t part, const uint32_t **map, annb_error *err) {
   if (!store || !map) return annb_fail(err, ANNB_EINVAL, NULL, "asking for a gene map needs a store and a place for it");
-  if (part >= store->manifest.n_parts)
-    return annb_fail(err, ANNB_ERANGE, store->path, "has %u part%s, there is no part %u", store->manifest.n_parts,
-                   store->manifest.n_parts == 1 ? "" : "s", part);
   const annb_gene_map *found;
-  annb_status s = get_map(store, part, &found, err);
+  annb_status s = annb_check_part(store, part, err);
+  if (!s) s = get_map(store, part, &found, err);
   if (!s) *map = found ? found->ids : NULL;
   return s;
 }

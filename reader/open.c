@@ -169,14 +169,14 @@ void annb_store_get_info(const annb_store *store, annb_store_info *info) {
 
 const char *annb_store_path(const annb_store *store) { return store->path; }
 
-static annb_status check_part(const annb_store *store, uint32_t part, annb_error *err) {
+annb_status annb_check_part(const annb_store *store, uint32_t part, annb_error *err) {
   if (part < store->manifest.n_parts) return ANNB_OK;
   return annb_fail(err, ANNB_ERANGE, store->path, "has %u part%s, there is no part %u", store->manifest.n_parts,
                    store->manifest.n_parts == 1 ? "" : "s", part);
 }
 
 annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_info *info, annb_error *err) {
-  annb_status s = check_part(store, part, err);
+  annb_status s = annb_check_part(store, part, err);
   if (s) return s;
   const annb_fmt_part *p = &store->manifest.parts[part];
   *info = (annb_part_info){.first_row = store->part_first[part], .n_rows = p->n_rows, .n_vars = p->n_vars, .n_matrices = p->n_matrices};
@@ -197,7 +197,7 @@ static annb_status keep_path(const annb_store *store, uint32_t object, const cha
 }
 
 annb_status annb_store_part_file(const annb_store *store, uint32_t part, annb_object_kind kind, const char **path, annb_error *err) {
-  annb_status s = check_part(store, part, err);
+  annb_status s = annb_check_part(store, part, err);
   if (s) return s;
   const annb_fmt_part *p = &store->manifest.parts[part];
   if (kind != ANNB_OBJECT_SIDECAR && kind != ANNB_OBJECT_RESTORE)

@@ -99,8 +99,8 @@ static void gather(const uint64_t *keys, uint32_t n, uint32_t size, const uint8_
   }
 }
 
-static annb_status sort_row(annb_context *context, const annb_located *row, const annb_gene_table *genes, uint32_t *indices, uint8_t *values,
-                            annb_error *err) {
+static annb_status sort_row(annb_context *context, const annb_located *row, const annb_gene_table *genes, uint32_t *indices,
+                            uint8_t *values, annb_error *err) {
   uint32_t n = row->record.nnz, size = annb_dtype_size((annb_dtype)row->segment->header.dtype);
   if (ascends(indices, n)) return ANNB_OK;
   uint64_t *keys = annb_scratch_get(&context->scratch, ANNB_SLOT_KEYS, 2 * (size_t)n * sizeof *keys);

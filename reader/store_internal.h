@@ -69,6 +69,8 @@ typedef struct annb_column_lengths {
   uint64_t obs, var;
 } annb_column_lengths;
 
+/* ANNB_ERANGE when there is no such part. */
+annb_status annb_check_part(const annb_store *store, uint32_t part, annb_error *err);
 annb_status annb_check_axis(const annb_store *store, annb_axis axis, annb_error *err);
 /* The columns of a flat-arrays object (ANNB_NONE: none). */
 annb_status annb_columns_open(const annb_store *store, uint32_t object, const annb_column_lengths *lengths, annb_part_columns **out,
@@ -132,7 +134,6 @@ annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, u
 annb_status annb_locate_place(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
-/* Rows one after the other, a few of them located ahead, so that their records are in the cache when they are decoded. */
 enum { ANNB_WALK_AHEAD = 4 };
 typedef struct annb_walk {
   annb_locator locator;
@@ -171,15 +172,12 @@ annb_status annb_row_convert(const annb_located *row, const uint32_t *indices, c
 
 /* ---- fetch.c ---- */
 
-/* Sum of the rows' elements; each row's in `row_nnz` and sums before them in `indptr` (n_rows + 1), both may be NULL. */
-annb_status annb_count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
-                            int64_t *indptr, uint64_t *total, annb_error *err);
 /* `options` (may be NULL) with the dtype filled in. ANNB_EINVAL for what is no dtype. */
 annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const annb_fetch_options *options, annb_fetch_options *out,
                                annb_error *err);
 /* One located row to element `at` of the arrays, which have room for `capacity`; its record.nnz becomes what is delivered. */
-annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices, void *values,
-                             uint64_t capacity, uint64_t at, annb_located *row, annb_error *err);
+annb_status annb_put_csr_row(const annb_store *store, annb_context *context, const annb_fetch_options *resolved, void *indices,
+                             void *values, uint64_t capacity, uint64_t at, annb_located *row, annb_error *err);
 
 /* ---- dense.c ---- */
 

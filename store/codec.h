@@ -42,14 +42,15 @@ typedef struct annb_codec {
 
 /* All codecs, in order of id. */
 const annb_codec *annb_codecs(size_t *n);
-#define ANNB_KNOWN_CODECS \
-  ((UINT64_C(1) << ANNB_CODEC_PLAIN) | (UINT64_C(1) << ANNB_CODEC_LZ4) | (UINT64_C(1) << ANNB_CODEC_COUNT) | (UINT64_C(1) << ANNB_CODEC_DICT))
+#define ANNB_KNOWN_CODECS                                                                                                                  \
+  ((UINT64_C(1) << ANNB_CODEC_PLAIN) | (UINT64_C(1) << ANNB_CODEC_LZ4) | (UINT64_C(1) << ANNB_CODEC_COUNT) |                               \
+   (UINT64_C(1) << ANNB_CODEC_DICT))
 
 /* Room that the smallest record of such a row never exceeds: the size of plain. 0 for nnz = 0. */
 size_t annb_record_bound(const annb_row_shape *shape);
 
-/* Encode with the codec among `codecs` (bit i = codec i; plain is always tried) that SPEC.md 3.5 says. Returns the length, 0 for nnz = 0; `out` has room
- * for annb_record_bound bytes. */
+/* Encode with the codec among `codecs` (bit i = codec i; plain is always tried) that SPEC.md 3.5 says. Returns the length, 0 for nnz = 0;
+ * `out` has room for annb_record_bound bytes. */
 size_t annb_record_encode(const annb_row_shape *shape, uint64_t codecs, const uint32_t *indices, const uint8_t *values, uint8_t *out,
                           annb_scratch *scratch);
 

@@ -87,7 +87,8 @@ size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, c
 bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values) {
   size_t vw = annb_dtype_size(shape->dtype);
   bool ok = true;
-  if (shape->dtype == ANNB_F32 && row->codes16 && base > -SMALL / 2 && base < SMALL / 2) kernel->to_f32(row->codes16, row->n, (int32_t)base, values);
+  if (shape->dtype == ANNB_F32 && row->codes16 && base > -SMALL / 2 && base < SMALL / 2)
+    kernel->to_f32(row->codes16, row->n, (int32_t)base, values);
   else if (row->codes16)
     for (uint32_t i = 0; i < row->n; i++) ok &= annb_whole_put(shape->dtype, base + row->codes16[i], values + i * vw);
   else

@@ -113,8 +113,8 @@ static bool look_up4(const annb_kernel *kernel, const annb_rice_row *row, const 
 }
 
 /* values[i] = entry codes[i], and then the escapes; false when a code has no entry. */
-bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw, uint8_t *values,
-                      annb_scratch *scratch) {
+bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw,
+                      uint8_t *values, annb_scratch *scratch) {
   const uint16_t *narrow = row->codes16;
   const uint32_t *wide = row->codes32;
   const uint8_t *at = row->escapes;
@@ -133,8 +133,8 @@ bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const
   return true;
 }
 
-bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row, const uint8_t **entries,
-                    uint32_t *n_entries, annb_scratch *scratch) {
+bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row,
+                    const uint8_t **entries, uint32_t *n_entries, annb_scratch *scratch) {
   annb_cursor c = annb_cursor_of(record, length, FIXED, length < FIXED ? 0 : length - FIXED);
   size_t vw = annb_dtype_size(shape->dtype);
   if (c.failed || record[1] > (ANNB_RICE_REPEATS | ANNB_RICE_COARSE)) return false;

@@ -52,12 +52,6 @@ static inline uint32_t annb_cursor_u32(annb_cursor *c) {
   return x;
 }
 
-static inline uint64_t annb_cursor_u64(annb_cursor *c) {
-  uint64_t x;
-  annb_cursor_read(c, &x, sizeof x);
-  return x;
-}
-
 static inline bool annb_all_zero(const void *data, size_t n) {
   const uint8_t *p = data;
   return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);

@@ -136,11 +136,13 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
   o.kernel->sort(indices, o.row.codes16, o.row.n, (table->n_out + 63) / 64, keys);
   opened sorted = o;
   sorted.row.n_escapes = 0; /* their positions are those of the record */
-  return put_values(shape, &sorted, values, scratch) && put_escapes(&o, table, indices, values) ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
+  return put_values(shape, &sorted, values, scratch) && put_escapes(&o, table, indices, values) ? ANNB_DELIVERY_DONE
+                                                                                                : ANNB_DELIVERY_CORRUPT;
 }
 
 /* Any row, by way of its values. */
-static annb_delivery dense_by_values(const annb_row_shape *shape, const opened *o, const annb_gene_table *table, float *out, annb_scratch *scratch) {
+static annb_delivery dense_by_values(const annb_row_shape *shape, const opened *o, const annb_gene_table *table, float *out,
+                                     annb_scratch *scratch) {
   const uint16_t *ids16 = o->row.ids16;
   const uint32_t *ids32 = o->row.ids32;
   uint32_t n = o->row.n;
@@ -165,7 +167,8 @@ annb_delivery annb_deliver_dense(const annb_row_shape *shape, const uint8_t *rec
   annb_delivery d = open_record(shape, record, length, table, NULL, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
   /* marks are the values themselves when the codes count from 1 */
-  if (o.dict || o.base != 1 || !table || !table->narrow || !o.row.ids16 || !o.row.codes16) return dense_by_values(shape, &o, table, out, scratch);
+  if (o.dict || o.base != 1 || !table || !table->narrow || !o.row.ids16 || !o.row.codes16)
+    return dense_by_values(shape, &o, table, out, scratch);
   uint8_t *by_id = mark(&o, table, &highest, scratch);
   if (!by_id) return ANNB_DELIVERY_CORRUPT;
   o.kernel->expand(by_id, table->n_out, out);

@@ -25,7 +25,8 @@ void annb_io_rmdir(const char *path);  /* only when empty; failures are ignored:
 void annb_io_unlink(const char *path); /* likewise */
 
 annb_status annb_io_create(const char *path, int *fd, annb_error *err); /* O_CREAT | O_EXCL, read and write */
-annb_status annb_io_create_read_only(const char *path, int *fd, annb_error *err); /* the same for this descriptor; nobody may write it later */
+/* The same for this descriptor; nobody may write it later. */
+annb_status annb_io_create_read_only(const char *path, int *fd, annb_error *err);
 void annb_io_make_read_only(int fd); /* failures are ignored: some filesystems have no such bits */
 annb_status annb_io_open(const char *path, int *fd, annb_error *err); /* read-only; regular files alone, and never waits */
 annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err); /* a nameless temporary file in `dir` */

@@ -134,11 +134,8 @@ annb_status annb_manifest_add_matrix(annb_manifest *manifest, const char *name, 
   size_t length = strlen(name);
   if (length == 0 || length > ANNB_MAX_NAME)
     return annb_fail(err, ANNB_EINVAL, NULL, "the name of a matrix must have 1 to %u bytes, not %zu", ANNB_MAX_NAME, length);
-  for (uint32_t i = 0; i < manifest->n_matrices; i++) {
-    const annb_fmt_matrix *m = &manifest->matrices[i];
-    if (m->name_length == length && !memcmp(manifest->names + m->name_offset, name, length))
-      return annb_fail(err, ANNB_EINVAL, NULL, "the store has a matrix '%.200s' already", name);
-  }
+  if (annb_manifest_find_matrix(manifest, name) != ANNB_NONE)
+    return annb_fail(err, ANNB_EINVAL, NULL, "the store has a matrix '%.200s' already", name);
   if (manifest->n_matrices >= ANNB_MAX_TABLE) return too_many("matrices", err);
   annb_fmt_matrix *rows = grow(manifest->matrices, manifest->n_matrices, sizeof *rows);
   if (!rows) return annb_fail_memory(err);
@@ -180,7 +177,8 @@ annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_se
 }
 
 annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, annb_fmt_schema row, annb_error *err) {
-  if (strlen(name) > ANNB_MAX_NAME) return annb_fail(err, ANNB_EINVAL, NULL, "the name of a column must have at most %u bytes", ANNB_MAX_NAME);
+  if (strlen(name) > ANNB_MAX_NAME)
+    return annb_fail(err, ANNB_EINVAL, NULL, "the name of a column must have at most %u bytes", ANNB_MAX_NAME);
   if (manifest->n_schema >= ANNB_MAX_SCHEMA)
     return annb_fail(err, ANNB_EINVAL, NULL, "too many columns for several parts in one store (limit %u)", ANNB_MAX_SCHEMA);
   annb_fmt_schema *rows = grow(manifest->schema, manifest->n_schema, sizeof *rows);
@@ -201,6 +199,15 @@ uint64_t annb_manifest_features(const annb_manifest *manifest) {
     if (manifest->parts[i].row_filter != ANNB_NONE) bits |= ANNB_INCOMPAT_ROW_FILTER;
   }
   return bits;
+}
+
+uint32_t annb_manifest_find_matrix(const annb_manifest *manifest, const char *name) {
+  size_t length = strlen(name);
+  for (uint32_t i = 0; i < manifest->n_matrices; i++) {
+    const annb_fmt_matrix *m = &manifest->matrices[i];
+    if (m->name_length == length && !memcmp(manifest->names + m->name_offset, name, length)) return i;
+  }
+  return ANNB_NONE;
 }
 
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix) {

@@ -44,8 +44,8 @@ const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
 /* Everything of SPEC.md 5 that concerns the tables: ANNB_ECORRUPT, ANNB_EUNSUPPORTED. `path` is for messages. */
 annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err);
 
-/* Append the tables of `more` to `m`, which may be empty: equal objects and matrices of one name become one. Matrices of one name must have one
- * number of columns, but those of obs x var, whose number becomes m's. The schema of `more` is left out. */
+/* Append the tables of `more` to `m`, which may be empty: equal objects and matrices of one name become one. Matrices of one name must have
+ * one number of columns, but those of obs x var, whose number becomes m's. The schema of `more` is left out. */
 annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, annb_error *err);
 
 /* The rows of its schema. */
@@ -68,6 +68,9 @@ annb_status annb_manifest_add_segment(annb_manifest *manifest, const annb_fmt_se
 annb_status annb_manifest_add_schema(annb_manifest *manifest, const char *name, annb_fmt_schema row, annb_error *err);
 /* The bits of the header's incompat mask that the tables need. */
 uint64_t annb_manifest_features(const annb_manifest *manifest);
+
+/* The row of the matrix called `name`, or ANNB_NONE. */
+uint32_t annb_manifest_find_matrix(const annb_manifest *manifest, const char *name);
 
 /* Name of a matrix in fresh memory, or NULL. */
 char *annb_manifest_matrix_name(const annb_manifest *manifest, uint32_t matrix);

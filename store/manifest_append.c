@@ -18,22 +18,13 @@ static annb_status append_objects(annb_manifest *m, const annb_manifest *more, p
   return s;
 }
 
-static bool find_matrix(const annb_manifest *m, const char *name, uint32_t *row) {
-  size_t length = strlen(name);
-  for (uint32_t i = 0; i < m->n_matrices; i++) {
-    if (m->matrices[i].name_length != length || memcmp(m->names + m->matrices[i].name_offset, name, length)) continue;
-    *row = i;
-    return true;
-  }
-  return false;
-}
-
 static annb_status append_matrix(annb_manifest *m, const annb_manifest *more, uint32_t i, uint32_t *row, annb_error *err) {
   const annb_fmt_matrix *from = &more->matrices[i];
   char *name = annb_manifest_matrix_name(more, i);
   if (!name) return annb_fail_memory(err);
   annb_status s = ANNB_OK;
-  if (!find_matrix(m, name, row)) {
+  *row = annb_manifest_find_matrix(m, name);
+  if (*row == ANNB_NONE) {
     annb_fmt_matrix copy = *from;
     if (copy.axes == ANNB_OBS_VAR && m->n_parts) copy.n_cols = m->store.n_vars;
     s = annb_manifest_add_matrix(m, name, copy, row, err);

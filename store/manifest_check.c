@@ -263,7 +263,8 @@ static annb_status check_schema_row(const check *c, uint32_t i) {
       ((r->flags & ANNB_COLUMN_INDEX) && i))
     return CORRUPT("schema row %u has flags %u, which are not for its kind or place", i, r->flags);
   if (!annb_all_zero(r->zero0, sizeof r->zero0)) return CORRUPT("schema row %u has a field that must be zero", i);
-  if (categorical != (r->categories_column != ANNB_NONE)) return CORRUPT("schema row %u names categories that its kind has not, or none", i);
+  if (categorical != (r->categories_column != ANNB_NONE))
+    return CORRUPT("schema row %u names categories that its kind has not, or none", i);
   return check_object_ref(c, "schema row", i, "categories_object", r->categories_object, ANNB_OBJECT_ARRAYS, !categorical);
 }
 
@@ -278,7 +279,8 @@ static annb_status check_schema_distinct(const check *c) {
   qsort(sorted, k, sizeof *sorted, by_bytes);
   annb_status s = ANNB_OK;
   for (uint32_t i = 1; !s && i < k; i++)
-    if (by_bytes(&sorted[i - 1], &sorted[i]) == 0) s = CORRUPT("schema rows %u and %u have one name", sorted[i - 1].matrix, sorted[i].matrix);
+    if (by_bytes(&sorted[i - 1], &sorted[i]) == 0)
+      s = CORRUPT("schema rows %u and %u have one name", sorted[i - 1].matrix, sorted[i].matrix);
   free(sorted);
   return s;
 }

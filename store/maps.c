@@ -84,3 +84,21 @@ annb_status annb_code_map_read(annb_arrays *arrays, const char *column, uint64_t
   if (!s) *map = codes;
   return s;
 }
+
+/* ---- rows ---- */
+
+annb_status annb_row_order_read(annb_arrays *arrays, uint64_t n_rows, const uint64_t **order, const uint64_t **inverse, annb_error *err) {
+  const void *to = NULL, *back = NULL;
+  annb_status s = vector(arrays, "row_order", ANNB_U64, n_rows, &to, err);
+  if (!s) s = vector(arrays, "row_order_inverse", ANNB_U64, n_rows, &back, err);
+  if (s) return s;
+  const uint64_t *source = to, *place = back;
+  for (uint64_t i = 0; i < n_rows; i++) { /* no two rows have one source then, so all have one, and the inverse is known whole */
+    if (source[i] >= n_rows) return CORRUPT("row %llu has source row %llu of %llu", ULL(i), ULL(source[i]), ULL(n_rows));
+    if (place[source[i]] != i)
+      return CORRUPT("row %llu has source row %llu, which the inverse has at row %llu", ULL(i), ULL(source[i]), ULL(place[source[i]]));
+  }
+  *order = source;
+  *inverse = place;
+  return ANNB_OK;
+}

@@ -18,4 +18,8 @@ annb_status annb_gene_map_read(annb_arrays *arrays, uint64_t n_part, uint64_t n_
 annb_status annb_code_map_read(annb_arrays *arrays, const char *column, uint64_t n_part, uint64_t n_store, const int32_t **map,
                                annb_error *err);
 
+/* The arrays `row_order` and `row_order_inverse` of a part of n_rows (SPEC.md 5.5.1): views that live as long as `arrays`, permutations
+ * inverse to each other. */
+annb_status annb_row_order_read(annb_arrays *arrays, uint64_t n_rows, const uint64_t **order, const uint64_t **inverse, annb_error *err);
+
 #endif

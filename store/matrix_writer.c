@@ -116,14 +116,16 @@ static annb_status check_options(const annb_matrix_writer_options *o, annb_error
   if (!annb_dtype_size(o->dtype)) return annb_fail(err, ANNB_EINVAL, NULL, "value type %d is not known", (int)o->dtype);
   if (o->form != ANNB_CSR && o->form != ANNB_CSC && o->form != ANNB_DENSE)
     return annb_fail(err, ANNB_EINVAL, NULL, "form %d of a matrix is not known", (int)o->form);
-  if (o->n_cols > ANNB_MAX_COLS) return annb_fail(err, ANNB_EINVAL, NULL, "%llu columns are more than the format allows", (unsigned long long)o->n_cols);
+  if (o->n_cols > ANNB_MAX_COLS)
+    return annb_fail(err, ANNB_EINVAL, NULL, "%llu columns are more than the format allows", (unsigned long long)o->n_cols);
   return ANNB_OK;
 }
 
 static annb_status check_arrays(annb_txn *txn, uint32_t object, const char *what, annb_error *err) {
   const annb_manifest *m = annb_txn_manifest(txn);
   if (object < m->n_objects && m->objects[object].kind == ANNB_OBJECT_ARRAYS) return ANNB_OK;
-  return annb_fail(err, ANNB_EINVAL, NULL, "a matrix names object %u for its %s, which does not exist or is not of flat arrays", object, what);
+  return annb_fail(err, ANNB_EINVAL, NULL, "a matrix names object %u for its %s, which does not exist or is not of flat arrays", object,
+                   what);
 }
 
 /* The permutation turned round. */
@@ -138,7 +140,8 @@ static annb_status take_gene_order(annb_matrix_writer *w, annb_error *err) {
   for (uint64_t i = 0; i < o->n_cols; i++) {
     uint32_t column = o->gene_order[i];
     if (column >= o->n_cols || w->to_stored[column] != UINT32_MAX)
-      return annb_fail(err, ANNB_EINVAL, NULL, "the order of genes is no permutation: place %llu has column %u", (unsigned long long)i, column);
+      return annb_fail(err, ANNB_EINVAL, NULL, "the order of genes is no permutation: place %llu has column %u", (unsigned long long)i,
+                       column);
     w->to_stored[column] = (uint32_t)i;
   }
   w->options.gene_order = w->to_stored; /* not the caller's any more */

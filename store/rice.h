@@ -25,27 +25,29 @@ typedef struct annb_rice_row {
   const uint8_t *escapes, *escapes_end;
 } annb_rice_row;
 
-/* Decode the body of `length` bytes at `body` with the scratch's kernel. False when it is not valid. Uses all slots of the scratch memory, where the
- * row stays, but for its ids when `ids` is not NULL: memory for n + ANNB_KERNEL_SLACK. The escapes are valid: positions ascend and are < n. */
+/* Decode the body of `length` bytes at `body` with the scratch's kernel. False when it is not valid. Uses all slots of the scratch memory,
+ * where the row stays, but for its ids when `ids` is not NULL: memory for n + ANNB_KERNEL_SLACK. The escapes are valid: positions ascend
+ * and are < n. */
 bool annb_rice_decode(const annb_row_shape *shape, unsigned flags, const uint8_t *body, size_t length, uint32_t *ids, annb_rice_row *row,
                       annb_scratch *scratch);
 
 /* Walk the escapes: *at starts at row->escapes, *position at UINT32_MAX. */
 void annb_rice_escape(const uint8_t **at, const uint8_t *end, uint32_t *position, uint32_t *code);
 
-/* A record of codec count as its row and base, a record of codec dict as its row and entries (n_entries of the dtype's size, unaligned): the
- * first steps of their decoders. `ids` as above. Codes of the row and its escapes are not yet compared with n_entries. */
+/* A record of codec count as its row and base, a record of codec dict as its row and entries (n_entries of the dtype's size, unaligned):
+ * the first steps of their decoders. `ids` as above. Codes of the row and its escapes are not yet compared with n_entries. */
 bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row, int64_t *base,
                      annb_scratch *scratch);
-bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row, const uint8_t **entries,
-                    uint32_t *n_entries, annb_scratch *scratch);
+bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row,
+                    const uint8_t **entries, uint32_t *n_entries, annb_scratch *scratch);
 /* The second steps: the values; false when one is not representable or has no entry. */
 bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values);
-bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw, uint8_t *values,
-                      annb_scratch *scratch);
+bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const uint8_t *entries, uint32_t n_entries, size_t vw,
+                      uint8_t *values, annb_scratch *scratch);
 
-/* Encode ids (each < n_cols, not descending) and codes. Returns the body's length or 0 as annb_codec.encode does; *flags gets REPEATS and COARSE.
- * `codes` are spent: outliers in it become 0. Uses slots 0 and 1; `codes` may be in slot 2. Both arrays have 128 elements of room after n. */
+/* Encode ids (each < n_cols, not descending) and codes. Returns the body's length or 0 as annb_codec.encode does; *flags gets REPEATS and
+ * COARSE. `codes` are spent: outliers in it become 0. Uses slots 0 and 1; `codes` may be in slot 2. Both arrays have 128 elements of room
+ * after n. */
 size_t annb_rice_encode(const annb_row_shape *shape, const uint32_t *ids, uint32_t *codes, unsigned *flags, uint8_t *out, size_t capacity,
                         annb_scratch *scratch);
 

@@ -108,8 +108,8 @@ static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratc
 }
 
 /* The ids go to `own`, or, when it is NULL, to scratch memory. */
-static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_shape *shape, unsigned flags, uint32_t *own, annb_rice_row *row,
-                       annb_scratch *scratch) {
+static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_shape *shape, unsigned flags, uint32_t *own,
+                       annb_rice_row *row, annb_scratch *scratch) {
   unsigned add = flags & ANNB_RICE_REPEATS ? 0 : 1;
   bool narrow = shape->n_cols < UINT16_MAX, large = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || !narrow;
   void *ids = own ? own : annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (large ? 4 : 2));
@@ -163,7 +163,8 @@ static bool decode_codes(const annb_kernel *kernel, const body *b, annb_rice_row
   if (wide) row->codes32 = codes32;
   else row->codes16 = codes16;
   if (n_tail == 0) return true;
-  if (!wide && b->max_k[TAIL_AT] <= ANNB_KERNEL_MAX_K16 && n_rest < UINT16_MAX) return put_tail16(kernel, b, n_rest, room, codes16 + n_head);
+  if (!wide && b->max_k[TAIL_AT] <= ANNB_KERNEL_MAX_K16 && n_rest < UINT16_MAX)
+    return put_tail16(kernel, b, n_rest, room, codes16 + n_head);
   return put_tail32(kernel, b, n_rest, room, wide ? NULL : codes16 + n_head, wide ? codes32 + n_head : NULL);
 }
 

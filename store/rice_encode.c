@@ -107,7 +107,8 @@ static size_t choose_split(plan *p, const uint32_t *codes, uint32_t *costs) {
   uint64_t total = 0, s = 0, excess = 0;
   for (size_t g = 0; g < groups; g++) {
     uint32_t n = p->gaps.n - (uint32_t)(g * ANNB_RICE_GROUP);
-    p->head.nibbles[g] = (uint8_t)choose(codes + g * ANNB_RICE_GROUP, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, 1, 0, ESCAPE_BITS, &costs[g]);
+    p->head.nibbles[g] =
+        (uint8_t)choose(codes + g * ANNB_RICE_GROUP, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, 1, 0, ESCAPE_BITS, &costs[g]);
     total += costs[g];
   }
   uint64_t best = total, head = total;

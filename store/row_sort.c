@@ -171,7 +171,8 @@ static bool is_narrow(uint64_t n_cols, uint32_t n) {
   return n > FEW && n_cols <= DENSE_COLS && n_cols / 64 <= (uint64_t)WORDS_PER_ELEMENT * n;
 }
 
-bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, uint32_t n, const uint32_t **indices, const uint8_t **values) {
+bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, uint32_t n, const uint32_t **indices,
+                      const uint8_t **values) {
   const uint32_t *ids = *indices;
   if (n == 0) return true;
   if (rule->to_stored) {

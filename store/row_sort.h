@@ -29,7 +29,8 @@ typedef struct annb_row_sort_rule {
 
 /* Replace the row by the one to store: as given when nothing is to be done, else in the sorter's memory, valid until its next use. All
  * indices are below n_cols. False when memory is short. */
-bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, uint32_t n, const uint32_t **indices, const uint8_t **values);
+bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, uint32_t n, const uint32_t **indices,
+                      const uint8_t **values);
 
 /* Sort n keys by their high 32 bits, stably; `spare` has room for n too. Returns the one of the two that holds the result. */
 uint64_t *annb_sort_keys(uint64_t *keys, uint64_t *spare, size_t n);

@@ -51,8 +51,8 @@ annb_status annb_segment_locate_by(const annb_segment *segment, uint64_t row, co
 /* The record's check: ANNB_ECORRUPT names file and row. */
 annb_status annb_segment_check(const annb_segment *segment, uint64_t row, const annb_record_ref *record, annb_error *err);
 /* Decode; indices and values have room for nnz + ANNB_DECODE_SLACK elements. ANNB_ECORRUPT names file and row. */
-annb_status annb_segment_decode(const annb_segment *segment, uint64_t row, const annb_record_ref *record, uint32_t *indices, uint8_t *values,
-                                annb_scratch *scratch, annb_error *err);
+annb_status annb_segment_decode(const annb_segment *segment, uint64_t row, const annb_record_ref *record, uint32_t *indices,
+                                uint8_t *values, annb_scratch *scratch, annb_error *err);
 /* The same for float32 rows, straight to what readers want: ids through `table` (of n_cols ids; NULL: stored ids). *done is false when the
  * row is not for this way: then decode. Room as above; dense: `values` is a row of the table's n_out (without a table: n_cols) values. */
 typedef enum annb_row_form { ANNB_ROW_CSR, ANNB_ROW_SORTED, ANNB_ROW_DENSE } annb_row_form;
@@ -91,7 +91,8 @@ annb_status annb_segment_writer_append(annb_segment_writer *writer, uint64_t n_r
                                        const void *values, annb_error *err);
 uint64_t annb_segment_writer_rows(const annb_segment_writer *writer);
 uint64_t annb_segment_writer_bytes(const annb_segment_writer *writer); /* so far, blocks written */
-annb_status annb_segment_writer_close(annb_segment_writer *writer, annb_segment_result *result, annb_error *err); /* frees; on failure the file is removed */
+/* Frees the writer; on failure the file is removed. */
+annb_status annb_segment_writer_close(annb_segment_writer *writer, annb_segment_result *result, annb_error *err);
 void annb_segment_writer_abort(annb_segment_writer *writer);
 
 #endif

@@ -302,18 +302,20 @@ annb_status annb_txn_add_matrix(annb_txn *txn, const annb_matrix_spec *spec, uin
 
 annb_status annb_txn_add_part(annb_txn *txn, const annb_part_spec *spec, uint32_t *part, annb_error *err) {
   const annb_manifest *m = &txn->manifest;
-  const uint32_t objects[] = {spec->columns, spec->sidecar, spec->restore};
-  const uint32_t kinds[] = {ANNB_OBJECT_ARRAYS, ANNB_OBJECT_SIDECAR, ANNB_OBJECT_RESTORE};
+  const uint32_t objects[] = {spec->columns, spec->sidecar, spec->restore, spec->row_order};
+  const uint32_t kinds[] = {ANNB_OBJECT_ARRAYS, ANNB_OBJECT_SIDECAR, ANNB_OBJECT_RESTORE, ANNB_OBJECT_ARRAYS};
   if (spec->n_rows > ANNB_MAX_ROWS || spec->n_vars > ANNB_MAX_COLS)
     return annb_fail(err, ANNB_EINVAL, NULL, "a part of %llu cells and %llu genes is larger than the format allows",
                      (unsigned long long)spec->n_rows, (unsigned long long)spec->n_vars);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     if (objects[i] != ANNB_NONE && (objects[i] >= m->n_objects || m->objects[objects[i]].kind != kinds[i]))
       return annb_fail(err, ANNB_EINVAL, NULL, "a part names object %u, which does not exist or is not of kind %u", objects[i], kinds[i]);
   }
   annb_fmt_part row = {.n_rows = spec->n_rows, .n_vars = spec->n_vars, .columns = spec->columns, .sidecar = spec->sidecar,
                        .restore = spec->restore};
-  row.gene_map = row.code_map = row.row_order = row.row_filter = ANNB_NONE;
+  row.gene_map = row.code_map = row.row_filter = ANNB_NONE;
+  row.row_order = spec->row_order;
+  if (spec->row_order != ANNB_NONE) txn->manifest.export_mask |= ANNB_EXPORT_ROW_ORDER;
   row.first_matrix = m->n_part_matrices;
   return annb_manifest_add_part(&txn->manifest, &row, part, err);
 }

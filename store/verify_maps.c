@@ -1,4 +1,4 @@
-/* What parts have in common: the list of genes, gene maps, the schema and its category maps. Damage of the files themselves is told where
+/* What parts have in common: the list of genes, gene maps, row orders, the schema and its category maps. Damage of the files themselves is told where
  * the objects are checked. */
 #include "verify.h"
 
@@ -36,6 +36,14 @@ static void check_gene_map(target *t, uint32_t part) {
   const uint32_t *map;
   annb_arrays *arrays = open_arrays(t, t->m->parts[part].gene_map);
   if (arrays && annb_gene_map_read(arrays, t->m->parts[part].n_vars, t->m->store.n_vars, &map, NULL, &err)) tell(t, &err);
+  annb_arrays_close(arrays);
+}
+
+static void check_row_order(target *t, uint32_t part) {
+  annb_error err;
+  const uint64_t *order, *inverse;
+  annb_arrays *arrays = open_arrays(t, t->m->parts[part].row_order);
+  if (arrays && annb_row_order_read(arrays, t->m->parts[part].n_rows, &order, &inverse, &err)) tell(t, &err);
   annb_arrays_close(arrays);
 }
 
@@ -127,6 +135,7 @@ void annb_verifier_maps(annb_verifier *v, const annb_manifest *manifest) {
   if (!v->stopped) check_gene_list(&t);
   for (uint32_t i = 0; i < manifest->n_parts && !v->stopped; i++) {
     check_gene_map(&t, i);
+    if (!v->stopped) check_row_order(&t, i);
     if (!v->stopped && manifest->n_schema) check_part(&t, i, n_categories);
   }
   free(t.path);

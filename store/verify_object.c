@@ -275,4 +275,6 @@ void annb_verifier_some_objects(annb_verifier *v, const annb_manifest *manifest,
   v->part_first = NULL;
 }
 
-void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) { annb_verifier_some_objects(v, manifest, 0, manifest->n_objects); }
+void annb_verifier_objects(annb_verifier *v, const annb_manifest *manifest) {
+  annb_verifier_some_objects(v, manifest, 0, manifest->n_objects);
+}

@@ -124,7 +124,8 @@ static bool decode_body(const annb_row_shape *shape, input *in, unsigned flags, 
   }
   unsigned step = flags & 2 ? 2 : 1;
   uint64_t *memory = calloc(n + head + 2 * t + 1, sizeof *memory);
-  sequence seq[4] = {{n, memory, step, NULL}, {head, memory + n, 1, NULL}, {t, memory + n + head, step, NULL}, {t, memory + n + head + t, 1, NULL}};
+  sequence seq[4] = {
+      {n, memory, step, NULL}, {head, memory + n, 1, NULL}, {t, memory + n + head, step, NULL}, {t, memory + n + head + t, 1, NULL}};
   bool ok = decode_sequences(in, seq, nibbles) && place_ids(shape, seq[0].x, flags & 1, row->ids);
   for (uint64_t i = 0; i < n; i++) row->codes[i] = i < head ? seq[1].x[i] : 0;
   uint64_t next = head;

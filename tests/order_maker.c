@@ -22,7 +22,7 @@ static uint32_t add_object(annb_txn *txn, const order_array *arrays, size_t n) {
 
 static void add_part(annb_txn *txn, const order_part *p, uint32_t number, uint32_t matrix) {
   annb_error err = {0};
-  annb_part_spec row = {p->x->n_rows, p->x->n_cols, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  annb_part_spec row = {p->x->n_rows, p->x->n_cols, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   annb_matrix_writer *writer;
   annb_matrix_writer_options o = {.n_cols = p->x->n_cols,
                                   .dtype = p->x->dtype,

@@ -110,7 +110,7 @@ static void split_join(void) {
   annb_merged m;
   hid_t file;
   uint64_t different;
-  annb_status s = annb_merge(split_sidecar, split_restore, split_output, NULL, &m, &split_err);
+  annb_status s = annb_merge(split_sidecar, split_restore, split_output, NULL, NULL, &m, &split_err);
   ck_assert_msg(s == ANNB_OK, "%s", split_err.message);
   ck_assert_int_eq(annb_h5_open(split_source, &file, &split_err), ANNB_OK);
   static const char *const paths[] = {"/X",        "/X/data",        "/X/indices",        "/X/indptr",

@@ -30,6 +30,7 @@ class Manifest:
         self.export, = struct.unpack_from("<Q", data, 24)
         tables = sections(data)
         self.objects = [(o[:32].hex(), struct.unpack_from("<I", o, 56)[0]) for o in rows(tables[2][0], 64)]
+        self.parts = [struct.unpack_from("<QQIIIIIIII", row) for row in rows(tables[4][0], 128)]
         self.part_matrices = [struct.unpack_from("<QQIIIIIIBB", row) for row in rows(tables[5][0], 64)]
 
     def object(self, row):
@@ -42,6 +43,11 @@ class Manifest:
     def gene_order(self):
         row = self.part_matrices[0][5]
         return None if row == NONE else arrays(self.object(row))["gene_order"]
+
+    def row_order(self, part=0):
+        """{"row_order": …, "row_order_inverse": …} of a part, or None."""
+        row = self.parts[part][7]
+        return None if row == NONE else arrays(self.object(row))
 
     def order_object(self):
         row = self.part_matrices[0][6]

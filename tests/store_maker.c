@@ -130,7 +130,7 @@ uint64_t maker_store(const maker_spec *spec) {
     ck_assert_uint_eq(matrix, i);
   }
   for (uint32_t p = 0; p < spec->n_parts; p++) {
-    annb_part_spec row = {spec->part_rows[p], spec->n_vars, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+    annb_part_spec row = {spec->part_rows[p], spec->n_vars, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
     uint32_t part;
     if (spec->columns) row.columns = spec->columns(txn, p, spec->user);
     if (spec->sidecars) row.sidecar = add_sidecar(txn, p);

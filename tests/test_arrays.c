@@ -811,7 +811,7 @@ START_TEST(published_with_a_store) {
   uint32_t row, object;
   write_small(w);
   OK(annb_arrays_writer_close(w, &object, &err));
-  annb_part_spec part = {4, 0, object, ANNB_NONE, ANNB_NONE};
+  annb_part_spec part = {4, 0, object, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   OK(annb_txn_add_part(txn, &part, &row, &err));
   char *path = annb_object_path(store, &annb_txn_manifest(txn)->objects[object]);
   OK(annb_txn_commit(txn, NULL, &err));

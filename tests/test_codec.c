@@ -127,7 +127,8 @@ static bool plain_is_smaller(const bench *b, size_t length) {
   return 2 + (size_t)b->shape.nnz * (annb_index_bytes(&b->shape, b->indices) + annb_dtype_size(b->shape.dtype)) <= length;
 }
 
-/* Every codec by itself, and the selection, give the row back; the selection takes a small count or dict, else the smallest, the lower code on a tie. */
+/* Every codec by itself, and the selection, give the row back; the selection takes a small count or dict, else the smallest, the lower code
+ * on a tie. */
 static void check_row(bench *b) {
   size_t bound = annb_record_bound(&b->shape), n, best = SIZE_MAX;
   const annb_codec *codecs = annb_codecs(&n);

@@ -1,5 +1,5 @@
 /* Damaged files: an error or exactly the right values, never anything else. */
-#include "store_maker.h"
+#include "store_fixture.h"
 
 #include "../store/manifest.h"
 #include "../store/segment.h"
@@ -8,27 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static char dir[256], path[300];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  snprintf(path, sizeof path, "%s/store", dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
-static annb_store *open_store(void) {
-  annb_store *store;
-  OK(annb_store_open(path, NULL, &store, &err));
-  return store;
-}
 
 START_TEST(damaged_record) {
   static const uint64_t part_rows[] = {40, 40};
@@ -39,13 +18,13 @@ START_TEST(damaged_record) {
     parts[i] = &x[i];
   }
   maker_matrix m = {.name = "X", .dtype = ANNB_F32, .n_cols = 30, .segment_rows = 20, .parts = parts};
-  maker_store(&(maker_spec){.path = path, .n_vars = 30, .n_parts = 2, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
+  maker_store(&(maker_spec){.path = store_path, .n_vars = 30, .n_parts = 2, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
   annb_segment *segment = NULL;
   char *file = NULL;
   for (size_t i = 0; i < 4; i++) { /* the last part's second segment */
     free(file);
     annb_segment_close(segment);
-    file = maker_object(path, ".anns", i);
+    file = maker_object(store_path, ".anns", i);
     OK(annb_segment_open(file, &segment, &err));
     if (segment->header.row_base == 20 && segment->header.tag[0] == 2) break;
   }
@@ -77,7 +56,7 @@ START_TEST(damaged_record) {
   annb_store_close(store);
   /* who asks for no checks gets what is there */
   bool equal = true;
-  OK(annb_store_open(path, &(annb_open_options){.skip_checks = true}, &store, &err));
+  OK(annb_store_open(store_path, &(annb_open_options){.skip_checks = true}, &store, &err));
   OK(maker_read_row(store, context, &x[1], 60 + row, 20 + row, &equal, &err));
   ck_assert(!equal);
   annb_store_close(store);
@@ -134,7 +113,7 @@ static annb_status read_everything(const maker_csr *x, bool skip_checks, bool *e
   annb_store_info info;
   annb_matrix_info matrix;
   *equal = true;
-  annb_status s = annb_store_open(path, &(annb_open_options){.skip_checks = skip_checks}, &store, &e);
+  annb_status s = annb_store_open(store_path, &(annb_open_options){.skip_checks = skip_checks}, &store, &e);
   if (!s) {
     annb_store_get_info(store, &info);
     *equal = info.n_obs == x->n_rows && info.generation == 1;
@@ -183,11 +162,11 @@ START_TEST(every_byte_flipped) {
   const maker_csr *parts[] = {&x};
   maker_matrix m = {.name = "X", .dtype = ANNB_F32, .n_cols = 20, .parts = parts};
   maker_store(&(maker_spec){
-      .path = path, .n_vars = 20, .n_parts = 1, .part_rows = &rows, .matrices = &m, .n_matrices = 1, .columns = two_columns});
+      .path = store_path, .n_vars = 20, .n_parts = 1, .part_rows = &rows, .matrices = &m, .n_matrices = 1, .columns = two_columns});
   bool equal;
   ck_assert_int_eq(read_everything(&x, false, &equal), ANNB_OK);
   ck_assert(equal);
-  char *files[] = {annb_manifest_path(path, 1), maker_object(path, ".annc", 0), maker_object(path, ".anns", 0)};
+  char *files[] = {annb_manifest_path(store_path, 1), maker_object(store_path, ".annc", 0), maker_object(store_path, ".anns", 0)};
   for (int i = 0; i < 3; i++) {
     size_t found = 0;
     flip_file(files[i], &x, &found);

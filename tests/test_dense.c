@@ -1,43 +1,9 @@
 /* Fetching dense rows, and matrices that some parts do not have. */
-#include "store_maker.h"
+#include "store_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char dir[256];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
-static annb_store *open_store(const char *name) {
-  annb_store *store;
-  OK(annb_store_open(maker_join(dir, name), NULL, &store, &err));
-  return store;
-}
-
-static annb_store *simple(const maker_csr *x, uint64_t segment_rows, uint32_t block_rows) {
-  static unsigned number;
-  char name[32];
-  snprintf(name, sizeof name, "s%u", number++);
-  maker_simple(maker_join(dir, name), ANNB_TXN_CREATE, x, segment_rows, block_rows);
-  return open_store(name);
-}
-
-static void *room(size_t n) {
-  void *p = calloc(n + 1, 1);
-  ck_assert_ptr_nonnull(p);
-  return p;
-}
 
 static void check_dense(const maker_csr *x, const uint64_t *rows, size_t n, const void *dense, annb_dtype dtype, uint64_t stride) {
   double *expected = room(x->n_cols * 8);
@@ -60,7 +26,7 @@ START_TEST(dense_rows) {
   uint64_t rows[50 * 4];
   for (int order = MAKER_SORTED; order <= MAKER_REPEATS; order++) {
     maker_csr x = maker_random((uint64_t)_i, 50, 33, 12, from, order);
-    annb_store *store = simple(&x, 11, 2);
+    annb_store *store = open_new(&x, 11, 2);
     size_t n = maker_awkward_rows(50, rows);
     uint8_t *dense = room(n * 40 * 8);
     for (int to = ANNB_I8; to <= ANNB_F64; to++) {
@@ -86,7 +52,7 @@ END_TEST
 
 START_TEST(dense_room) {
   maker_csr x = maker_random(2, 10, 12, 5, ANNB_I16, MAKER_SHUFFLED);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   uint64_t rows[] = {9, 3, 3};
   size_t need = 3 * 12 * 2;
   uint8_t *dense = maker_guarded(need);
@@ -107,7 +73,7 @@ START_TEST(dense_repeats) {
   static const uint32_t indices[] = {2, 0, 2, 1, 2, 3};
   static const int8_t values[] = {100, 5, 100, -7, 100, 0};
   maker_csr x = maker_from(1, 4, ANNB_I8, indptr, indices, values);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   uint64_t row = 0;
   int8_t small[4];
   int16_t large[4];
@@ -120,7 +86,7 @@ START_TEST(dense_repeats) {
   static const uint32_t bits[] = {0x80000000, 0x7FC12345, 0, 0x80000000, 0x3F800000, 0x7F812345};
   static const uint32_t columns[] = {3, 0, 1, 1, 1, 2};
   x = maker_from(1, 4, ANNB_F32, indptr, columns, bits);
-  store = simple(&x, 0, 0);
+  store = open_new(&x, 0, 0);
   uint32_t out[4];
   static const uint32_t expected[] = {0x7FC12345, 0x3F800000, 0x7F812345, 0x80000000};
   OK(annb_fetch_dense(store, context, 0, &row, 1, NULL, out, 0, sizeof out, &err));
@@ -143,8 +109,8 @@ START_TEST(absent_matrices) {
                       {.name = "layers/zero", .dtype = ANNB_U8, .n_cols = 6, .absent = ANNB_ABSENT_ZERO, .form = ANNB_CSC, .parts = ys},
                       {.name = "layers/error", .dtype = ANNB_U8, .n_cols = 6, .absent = ANNB_ABSENT_ERROR, .parts = ys}};
   maker_store(&(maker_spec){
-      .path = maker_join(dir, "absent"), .n_vars = 6, .n_parts = 3, .part_rows = part_rows, .matrices = m, .n_matrices = 3});
-  annb_store *store = open_store("absent");
+      .path = store_path, .n_vars = 6, .n_parts = 3, .part_rows = part_rows, .matrices = m, .n_matrices = 3});
+  annb_store *store = open_store();
   uint64_t rows[] = {8, 4, 0, 3, 5}, total;
   uint32_t nnz[5], zero, error;
   OK(annb_store_find_matrix(store, "layers/zero", &zero, &err));

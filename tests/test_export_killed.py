@@ -29,7 +29,8 @@ def test_killed(store, tmp_path, options):
     took = time.monotonic() - began
     whole = (tmp_path / "o.h5ad").read_bytes()
     for i in range(12):
-        p = subprocess.Popen([CLI, "export", store, "-o", tmp_path / "o.h5ad", "--force", *options], env=environment(), stdout=subprocess.DEVNULL)
+        command = [CLI, "export", store, "-o", tmp_path / "o.h5ad", "--force", *options]
+        p = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
         time.sleep(took * i / 12)
         p.send_signal(signal.SIGKILL)
         p.wait()
@@ -45,7 +46,8 @@ def test_what_is_left_alone(store, tmp_path):
     """Files of an export that goes on, and other names."""
     dead = [f".annblock-export-{DEAD}{end}" for end in (".lock", ".tmp", ".cut")] + [f".annblock-export-{'a' * 16}.tmp"]
     live = [f".annblock-export-{LIVE}{end}" for end in (".lock", ".tmp", ".cut")]
-    others = [".annblock-export-1.tmp", f".annblock-export-{DEAD}.tmp.h5ad", f"annblock-export-{DEAD}.tmp", f".annblock-export-{DEAD.upper()}.tmp"]
+    others = [".annblock-export-1.tmp", f".annblock-export-{DEAD}.tmp.h5ad", f"annblock-export-{DEAD}.tmp"]
+    others.append(f".annblock-export-{DEAD.upper()}.tmp")
     for name in dead + live + others:
         (tmp_path / name).touch()
     with open(tmp_path / live[0], "r+") as lock:

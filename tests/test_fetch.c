@@ -1,43 +1,9 @@
 /* Fetching rows: every value compared with the matrix that was written, whatever the options, and awkward requests. */
-#include "store_maker.h"
+#include "store_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char dir[256];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
-static annb_store *open_store(const char *name) {
-  annb_store *store;
-  OK(annb_store_open(maker_join(dir, name), NULL, &store, &err));
-  return store;
-}
-
-static annb_store *simple(const maker_csr *x, uint64_t segment_rows, uint32_t block_rows) {
-  static unsigned number;
-  char name[32];
-  snprintf(name, sizeof name, "s%u", number++);
-  maker_simple(maker_join(dir, name), ANNB_TXN_CREATE, x, segment_rows, block_rows);
-  return open_store(name);
-}
-
-static void *room(size_t n) {
-  void *p = calloc(n + 1, 1);
-  ck_assert_ptr_nonnull(p);
-  return p;
-}
 
 /* ---- what is expected, written plainly ---- */
 
@@ -112,7 +78,7 @@ START_TEST(every_dtype) {
   uint64_t rows[120 * 4];
   for (int order = MAKER_SORTED; order <= MAKER_REPEATS; order++) {
     maker_csr x = maker_random((uint64_t)_i, 120, 60, 12, dtype, order);
-    annb_store *store = simple(&x, 37, 16);
+    annb_store *store = open_new(&x, 37, 16);
     size_t n = maker_awkward_rows(120, rows);
     fetch_and_check(store, &x, rows, n, NULL);
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.sort_indices = true});
@@ -129,7 +95,7 @@ START_TEST(every_conversion) {
   maker_csr x = maker_random((uint64_t)_i, 40, 50, 10, from, MAKER_REPEATS);
   for (uint64_t i = 0; i < x.indptr[40]; i++) /* 0 and 1 are exact everywhere */
     if (maker_number(x.values, from, i) > 1) memset(x.values + i * annb_dtype_size(from), 0, annb_dtype_size(from));
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   size_t n = maker_awkward_rows(40, rows);
   for (int to = ANNB_BOOL; to <= ANNB_F64; to++) {
     fetch_and_check(store, &x, rows, n, &(annb_fetch_options){.dtype = (annb_dtype)to});
@@ -147,7 +113,7 @@ START_TEST(wide_rows) {
     maker_csr x = maker_random(9, 4, 7000, 3000, ANNB_F32, order);
     for (uint64_t i = 0; order == MAKER_SHUFFLED && i < x.indptr[4]; i++) x.indices[i] = x.indices[i] * 2000 + 7;
     if (order == MAKER_SHUFFLED) x.n_cols *= 2000;
-    annb_store *store = simple(&x, 2, 0);
+    annb_store *store = open_new(&x, 2, 0);
     batch b = fetch(store, 0, rows, 6, &(annb_fetch_options){.sort_indices = true}, 0);
     uint64_t wrong = 0;
     for (int i = 0; i < 6; i++)
@@ -172,7 +138,7 @@ START_TEST(bits_are_kept) {
   static const uint32_t indices[] = {3, 1, 3, 0};
   uint32_t bits[] = {0x80000000, 0x7FC12345, 0x7F812345, 0}; /* -0.0, NaN, signalling NaN, explicit zero */
   maker_csr x = maker_from(1, 4, ANNB_F32, indptr, indices, bits);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   uint64_t row = 0;
   batch b = fetch(store, 0, &row, 1, NULL, 500);
   ck_assert_mem_eq(b.values, bits, sizeof bits);
@@ -199,8 +165,8 @@ START_TEST(segments_and_parts) {
   }
   maker_matrix m = {.name = "X", .dtype = ANNB_F32, .n_cols = 40, .segment_rows = 32, .block_rows = 4, .parts = parts};
   maker_store(&(maker_spec){
-      .path = maker_join(dir, "parts"), .n_vars = 40, .n_parts = 8, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
-  annb_store *store = open_store("parts");
+      .path = store_path, .n_vars = 40, .n_parts = 8, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
+  annb_store *store = open_store();
   for (int p = 0; p < 8; p++) {
     uint64_t rows[130], local[130];
     annb_part_info info;
@@ -233,7 +199,7 @@ START_TEST(nothing) {
   int64_t indptr[5];
   maker_csr no_rows = maker_from(0, 5, ANNB_I32, empty, NULL, NULL), no_cols = maker_from(10, 0, ANNB_I32, empty, NULL, NULL),
             no_values = maker_from(10, 5, ANNB_I32, empty, NULL, NULL);
-  annb_store *store = simple(&no_rows, 0, 0);
+  annb_store *store = open_new(&no_rows, 0, 0);
   OK(annb_fetch_nnz(store, 0, NULL, 0, NULL, &total, &err));
   ck_assert_uint_eq(total, 0);
   indptr[0] = 5;
@@ -244,7 +210,7 @@ START_TEST(nothing) {
   ck_assert_int_eq(err.row, 0);
   annb_store_close(store);
   for (int k = 0; k < 2; k++) {
-    store = simple(k ? &no_cols : &no_values, 3, 0);
+    store = open_new(k ? &no_cols : &no_values, 3, 0);
     memset(indptr, 1, sizeof indptr);
     OK(annb_fetch_csr(store, context, 0, rows, 4, NULL, indptr, NULL, NULL, 0, &err));
     for (int i = 0; i < 5; i++) ck_assert_int_eq(indptr[i], 0);
@@ -263,7 +229,7 @@ END_TEST
 
 START_TEST(row_out_of_range) {
   maker_csr x = maker_random(1, 10, 5, 3, ANNB_F32, MAKER_SORTED);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   uint64_t bad[] = {10, UINT64_MAX, UINT64_C(1) << 63}, total;
   for (int i = 0; i < 3; i++) {
     uint64_t rows[] = {3, bad[i], 2};
@@ -286,7 +252,7 @@ END_TEST
 
 START_TEST(bad_arguments) {
   maker_csr x = maker_random(1, 10, 5, 3, ANNB_F32, MAKER_SORTED);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   uint64_t rows[] = {0, 1, 2, 3, 4}, total;
   int64_t indptr[6];
   int32_t indices[25];
@@ -309,7 +275,7 @@ END_TEST
 
 START_TEST(counts) {
   maker_csr x = maker_random(4, 600, 30, 9, ANNB_U16, MAKER_REPEATS);
-  annb_store *store = simple(&x, 256, 8);
+  annb_store *store = open_new(&x, 256, 8);
   uint64_t rows[2400], total, sum = 0;
   uint32_t nnz[2400];
   size_t n = maker_awkward_rows(600, rows);
@@ -345,7 +311,7 @@ START_TEST(capacity_is_exact) {
   static const uint64_t extras[] = {0, 1, 60, 127};
   static const annb_dtype dtypes[] = {ANNB_F32, ANNB_F64, ANNB_U8, ANNB_F16};
   maker_csr x = maker_random(5, 20, 500, 200, ANNB_F32, MAKER_SHUFFLED);
-  annb_store *store = simple(&x, 8, 4);
+  annb_store *store = open_new(&x, 8, 4);
   uint64_t rows[80], total;
   size_t n = maker_awkward_rows(20, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &total, &err));
@@ -361,7 +327,7 @@ END_TEST
 /* Arrays at odd addresses are filled as well. */
 START_TEST(unaligned_arrays) {
   maker_csr x = maker_random(6, 20, 50, 20, ANNB_F64, MAKER_SHUFFLED);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   uint64_t rows[80], total;
   size_t n = maker_awkward_rows(20, rows);
   OK(annb_fetch_nnz(store, 0, rows, n, NULL, &total, &err));
@@ -386,7 +352,7 @@ START_TEST(batch_over_31_bits) {
   uint32_t *indices = room((size_t)COLS * 4);
   for (uint32_t i = 0; i < COLS; i++) indices[i] = i;
   maker_csr x = maker_from(1, COLS, ANNB_U8, indptr, indices, indices);
-  annb_store *store = simple(&x, 0, 0);
+  annb_store *store = open_new(&x, 0, 0);
   OK(annb_fetch_nnz(store, 0, rows, REPEATS, NULL, &total, &err));
   ck_assert_uint_eq(total, UINT64_C(1) << 31);
   int64_t *starts = room((REPEATS + 1) * 8);
@@ -410,7 +376,7 @@ START_TEST(lossy_values) {
   static const uint32_t indices[] = {2, 7, 4};
   static const double values[] = {3, 1, 0.1};
   maker_csr x = maker_from(2, 9, ANNB_F64, indptr, indices, values);
-  annb_store *store = simple(&x, 1, 0);
+  annb_store *store = open_new(&x, 1, 0);
   uint64_t rows[] = {0, 1};
   int64_t starts[3];
   int32_t columns[3];
@@ -448,8 +414,8 @@ START_TEST(part_with_wider_values) {
   const maker_csr *parts[] = {&narrow, &wide};
   maker_matrix m = {.name = "X", .dtype = ANNB_F32, .n_cols = 2, .parts = parts};
   maker_store(
-      &(maker_spec){.path = maker_join(dir, "wider"), .n_vars = 2, .n_parts = 2, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
-  annb_store *store = open_store("wider");
+      &(maker_spec){.path = store_path, .n_vars = 2, .n_parts = 2, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
+  annb_store *store = open_store();
   uint64_t rows[] = {0, 1};
   int64_t starts[3];
   int32_t columns[2];

@@ -1,37 +1,11 @@
 /* Fetching from stores whose records hold permuted genes: every option against plain loops, threads, parts, and what is damaged. */
 #include "order_maker.h"
+#include "store_fixture.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char dir[256], store_path[300];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  snprintf(store_path, sizeof store_path, "%s/s", dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
-static annb_store *open_store(void) {
-  annb_store *store;
-  OK(annb_store_open(store_path, NULL, &store, &err));
-  return store;
-}
-
-static void *room(size_t n) {
-  void *p = calloc(n + 1, 1);
-  ck_assert_ptr_nonnull(p);
-  return p;
-}
 
 /* ---- what is expected ---- */
 
@@ -364,7 +338,8 @@ START_TEST(damaged_bytes) {
     annb_store *store = open_store();
     annb_status s = fetch_rows(store, ANNB_GENES_ORIGINAL, false, 0, 3);
     bool padding = at >= 128 + sizeof fine && s == ANNB_OK; /* behind the array: verify sees it */
-    ck_assert_msg(s == ANNB_ECORRUPT || s == ANNB_EVERSION || s == ANNB_ENOTSTORE || s == ANNB_EUNSUPPORTED || padding, "byte %zu: %d", at, (int)s);
+    ck_assert_msg(s == ANNB_ECORRUPT || s == ANNB_EVERSION || s == ANNB_ENOTSTORE || s == ANNB_EUNSUPPORTED || padding, "byte %zu: %d", at,
+                  (int)s);
     if (padding) OK(fetch_rows(store, ANNB_GENES_ORIGINAL, true, 0, 3));
     annb_store_close(store);
     if (padding || at % 16 == 0) ck_assert_uint_ge(order_findings(store_path, message), 1);

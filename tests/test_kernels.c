@@ -132,7 +132,8 @@ static annb_rice_seq make_seq(memory *m, uint32_t n, unsigned k, bool mixed, uin
 
 typedef enum what { IDS16, IDS32, WIDE, CODES16, CODES32 } what;
 
-static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq *seq, unsigned add, uint32_t limit, unsigned shift, uint32_t out[MAX_N]) {
+static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq *seq, unsigned add, uint32_t limit, unsigned shift,
+                    uint32_t out[MAX_N]) {
   size_t size = w == IDS16 || w == CODES16 ? 2 : 4;
   uint8_t *to = out_for(&m->out, seq->n, size, shift);
   memset(to - 64, 0x5A, 64);
@@ -213,7 +214,8 @@ START_TEST(sums_do_not_wrap) {
   uint32_t out[MAX_N];
   for (uint32_t n = 8; kernel && n <= 640; n += 7) {
     annb_rice_seq seq = make_seq(&m, n, 9, false, 63, 0, params);
-    for (uint32_t i = 0; i < n; i++) m.ones.end[-(ptrdiff_t)(n + ANNB_KERNEL_OVERREAD) + i] = (uint8_t)(seq.ones[-1] + 64 * (i + 1)); /* all quotients 63 */
+    for (uint32_t i = 0; i < n; i++)
+      m.ones.end[-(ptrdiff_t)(n + ANNB_KERNEL_OVERREAD) + i] = (uint8_t)(seq.ones[-1] + 64 * (i + 1)); /* all quotients 63 */
     for (unsigned add = 0; add < 2; add++) {
       ck_assert(!run_seq(kernel, IDS16, &m, &seq, add, 65534, 0, out));
       ck_assert(!run_seq(kernel, WIDE, &m, &seq, add, 65534, 0, out));

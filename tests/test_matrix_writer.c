@@ -63,7 +63,7 @@ static annb_txn *begin(void) {
   annb_txn *txn;
   uint32_t row;
   annb_matrix_spec matrix = {"X", m.n_cols, ANNB_OBS_VAR, ANNB_F32, ANNB_ABSENT_NEVER};
-  annb_part_spec part = {m.n_rows, m.n_cols, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  annb_part_spec part = {m.n_rows, m.n_cols, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   OK(annb_txn_begin(store, ANNB_TXN_REPLACE, &txn, &err));
   OK(annb_txn_add_matrix(txn, &matrix, &row, &err));
   /* columns and sidecar are required of a part: any file will do here */

@@ -449,7 +449,7 @@ static annb_txn *begin(uint32_t *arrays, annb_matrix_writer_options *o) {
   annb_arrays_writer *writer;
   uint32_t row;
   annb_matrix_spec matrix = {"X", COLS, ANNB_OBS_VAR, ANNB_I16, ANNB_ABSENT_NEVER};
-  annb_part_spec part = {ROWS, COLS, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  annb_part_spec part = {ROWS, COLS, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   const char *path;
   OK(annb_txn_begin(store, ANNB_TXN_REPLACE, &txn, &err));
   OK(annb_txn_add_matrix(txn, &matrix, &row, &err));

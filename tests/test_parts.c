@@ -125,7 +125,7 @@ static void add_part(annb_txn *txn, const plan *p, uint32_t part, uint32_t matri
   annb_matrix_writer *writer;
   annb_matrix_writer_options options = {
       .n_cols = x->n_cols, .dtype = x->dtype, .form = ANNB_CSR, .segment_rows = 16, .tag = {(uint8_t)part}};
-  annb_part_spec spec = {x->n_rows, x->n_cols, write_columns(txn, part, x->n_rows), ANNB_NONE, ANNB_NONE};
+  annb_part_spec spec = {x->n_rows, x->n_cols, write_columns(txn, part, x->n_rows), ANNB_NONE, ANNB_NONE, ANNB_NONE};
   uint32_t row;
   OK(annb_matrix_writer_open(txn, &options, &writer, &err));
   OK(annb_matrix_writer_append(writer, x->n_rows, x->indptr, x->indices, x->values, &err));

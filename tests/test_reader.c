@@ -1,5 +1,5 @@
 /* Opening stores: what is in them, generations, files that do not fit the manifest, threads and forked children. */
-#include "store_maker.h"
+#include "store_fixture.h"
 
 #include "../store/io.h"
 #include "../store/manifest.h"
@@ -11,24 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char dir[256], path[300];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  snprintf(path, sizeof path, "%s/store", dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
 static annb_store *open_generation(uint64_t generation) {
   annb_store *store;
-  OK(annb_store_open(path, &(annb_open_options){.generation = generation}, &store, &err));
+  OK(annb_store_open(store_path, &(annb_open_options){.generation = generation}, &store, &err));
   return store;
 }
 
@@ -47,19 +32,19 @@ static void check_all(const annb_store *store, const maker_csr *x) {
 
 START_TEST(not_a_store) {
   annb_store *store = NULL;
-  FAILS(annb_store_open(path, NULL, &store, &err), ANNB_ENOTSTORE);
-  ck_assert_ptr_nonnull(strstr(err.message, path));
-  FAILS(annb_store_open(path, NULL, &store, NULL), ANNB_ENOTSTORE);
+  FAILS(annb_store_open(store_path, NULL, &store, &err), ANNB_ENOTSTORE);
+  ck_assert_ptr_nonnull(strstr(err.message, store_path));
+  FAILS(annb_store_open(store_path, NULL, &store, NULL), ANNB_ENOTSTORE);
   FAILS(annb_store_open(dir, NULL, &store, &err), ANNB_ENOTSTORE);
-  maker_write_file(path, "x", 1);
-  FAILS(annb_store_open(path, NULL, &store, &err), ANNB_ENOTSTORE);
-  unlink(path);
+  maker_write_file(store_path, "x", 1);
+  FAILS(annb_store_open(store_path, NULL, &store, &err), ANNB_ENOTSTORE);
+  unlink(store_path);
   FAILS(annb_store_open(NULL, NULL, &store, &err), ANNB_EINVAL);
-  FAILS(annb_store_open(path, NULL, NULL, &err), ANNB_EINVAL);
+  FAILS(annb_store_open(store_path, NULL, NULL, &err), ANNB_EINVAL);
   annb_txn *txn; /* begun but not committed */
-  OK(annb_txn_begin(path, ANNB_TXN_CREATE, &txn, &err));
-  FAILS(annb_store_open(path, NULL, &store, &err), ANNB_ENOTSTORE);
-  FAILS(annb_store_open(path, &(annb_open_options){.generation = 1}, &store, &err), ANNB_ENOTSTORE);
+  OK(annb_txn_begin(store_path, ANNB_TXN_CREATE, &txn, &err));
+  FAILS(annb_store_open(store_path, NULL, &store, &err), ANNB_ENOTSTORE);
+  FAILS(annb_store_open(store_path, &(annb_open_options){.generation = 1}, &store, &err), ANNB_ENOTSTORE);
   annb_txn_abort(txn);
   ck_assert_ptr_null(store);
   annb_store_close(NULL);
@@ -77,18 +62,23 @@ START_TEST(what_is_in_it) {
   const maker_csr *xs[] = {&x[0], &x[1], &x[2]}, *pcas[] = {&pca[0], &pca[1], &pca[2]};
   maker_matrix m[] = {{.name = "X", .dtype = ANNB_U16, .n_cols = 20, .form = ANNB_CSC, .segment_rows = 16, .parts = xs},
                       {.name = "obsm/X_pca", .axes = ANNB_OBS_FREE, .dtype = ANNB_F64, .n_cols = 4, .form = ANNB_DENSE, .parts = pcas}};
-  maker_store(
-      &(maker_spec){.path = path, .n_vars = 20, .n_parts = 3, .part_rows = part_rows, .matrices = m, .n_matrices = 2, .sidecars = true});
+  maker_store(&(maker_spec){.path = store_path,
+                            .n_vars = 20,
+                            .n_parts = 3,
+                            .part_rows = part_rows,
+                            .matrices = m,
+                            .n_matrices = 2,
+                            .sidecars = true});
   annb_store *store = open_generation(0);
   annb_store_info info;
   annb_store_get_info(store, &info);
   ck_assert(info.n_obs == 42 && info.n_vars == 20 && info.generation == 1 && info.n_parts == 3 && info.n_matrices == 2);
-  ck_assert_str_eq(annb_store_path(store), path);
+  ck_assert_str_eq(annb_store_path(store), store_path);
   uint64_t bytes = 0;
   for (const char *const *folder = (const char *const[]){"objects", "manifests", NULL}; *folder; folder++) {
     char **names;
     size_t n;
-    char *folder_path = annb_io_join(path, *folder);
+    char *folder_path = annb_io_join(store_path, *folder);
     OK(annb_io_list(folder_path, &names, &n, &err));
     for (size_t i = 0; i < n; i++) {
       size_t size;
@@ -127,7 +117,7 @@ END_TEST
 
 START_TEST(part_files) {
   static const uint64_t part_rows[] = {2, 3};
-  maker_store(&(maker_spec){.path = path, .n_vars = 4, .n_parts = 2, .part_rows = part_rows, .sidecars = true});
+  maker_store(&(maker_spec){.path = store_path, .n_vars = 4, .n_parts = 2, .part_rows = part_rows, .sidecars = true});
   annb_store *store = open_generation(0);
   const char *file, *again;
   size_t size;
@@ -166,7 +156,7 @@ START_TEST(many_parts) {
     parts[at[i]] = &x[i];
   }
   maker_matrix m = {.name = "X", .dtype = ANNB_F32, .n_cols = 300, .absent = ANNB_ABSENT_ZERO, .parts = parts};
-  maker_store(&(maker_spec){.path = path, .n_vars = 300, .n_parts = PARTS, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
+  maker_store(&(maker_spec){.path = store_path, .n_vars = 300, .n_parts = PARTS, .part_rows = part_rows, .matrices = &m, .n_matrices = 1});
   annb_store *store = open_generation(0);
   annb_part_info info;
   uint64_t first = 0;
@@ -191,11 +181,11 @@ END_TEST
 
 START_TEST(newer_generation) {
   maker_csr one = maker_random(1, 90, 25, 8, ANNB_F32, MAKER_SHUFFLED), two = maker_random(2, 60, 25, 8, ANNB_F32, MAKER_SORTED);
-  ck_assert_uint_eq(maker_simple(path, ANNB_TXN_CREATE, &one, 30, 0), 1);
+  ck_assert_uint_eq(maker_simple(store_path, ANNB_TXN_CREATE, &one, 30, 0), 1);
   annb_store *pinned = open_generation(0), *store;
   bool equal;
   OK(maker_read_row(pinned, context, &one, 5, 5, &equal, &err)); /* opens the first segment only */
-  ck_assert_uint_eq(maker_simple(path, ANNB_TXN_REPLACE, &two, 30, 0), 2);
+  ck_assert_uint_eq(maker_simple(store_path, ANNB_TXN_REPLACE, &two, 30, 0), 2);
   check_all(pinned, &one);
   store = open_generation(0);
   check_all(store, &two);
@@ -212,9 +202,9 @@ START_TEST(newer_generation) {
   store = open_generation(2);
   check_all(store, &two);
   annb_store_close(store);
-  FAILS(annb_store_open(path, &(annb_open_options){.generation = 3}, &store, &err), ANNB_ENOTFOUND);
+  FAILS(annb_store_open(store_path, &(annb_open_options){.generation = 3}, &store, &err), ANNB_ENOTFOUND);
   ck_assert_ptr_nonnull(strstr(err.message, "newest is 2"));
-  FAILS(annb_store_open(path, &(annb_open_options){.generation = UINT64_MAX}, &store, &err), ANNB_ENOTFOUND);
+  FAILS(annb_store_open(store_path, &(annb_open_options){.generation = UINT64_MAX}, &store, &err), ANNB_ENOTFOUND);
   maker_free(&one);
   maker_free(&two);
 }
@@ -223,9 +213,9 @@ END_TEST
 /* A damaged newest manifest is an error; the older one opens when asked for. */
 START_TEST(damaged_newest) {
   maker_csr one = maker_random(1, 20, 9, 4, ANNB_F32, MAKER_SORTED), two = maker_random(2, 20, 9, 4, ANNB_F32, MAKER_SORTED);
-  maker_simple(path, ANNB_TXN_CREATE, &one, 0, 0);
-  maker_simple(path, ANNB_TXN_REPLACE, &two, 0, 0);
-  char *manifest = annb_manifest_path(path, 2);
+  maker_simple(store_path, ANNB_TXN_CREATE, &one, 0, 0);
+  maker_simple(store_path, ANNB_TXN_REPLACE, &two, 0, 0);
+  char *manifest = annb_manifest_path(store_path, 2);
   annb_store *store;
   size_t size;
   uint8_t *bytes = maker_read_file(manifest, &size);
@@ -234,9 +224,9 @@ START_TEST(damaged_newest) {
     bytes[size / 2] ^= 1;
     maker_write_file(manifest, bytes, kept[k]);
     bytes[size / 2] ^= 1;
-    FAILS(annb_store_open(path, NULL, &store, &err), ANNB_ECORRUPT);
+    FAILS(annb_store_open(store_path, NULL, &store, &err), ANNB_ECORRUPT);
     ck_assert_str_eq(err.path, manifest);
-    FAILS(annb_store_open(path, &(annb_open_options){.generation = 2}, &store, &err), ANNB_ECORRUPT);
+    FAILS(annb_store_open(store_path, &(annb_open_options){.generation = 2}, &store, &err), ANNB_ECORRUPT);
     store = open_generation(1);
     check_all(store, &one);
     annb_store_close(store);
@@ -254,11 +244,11 @@ END_TEST
 START_TEST(objects_of_another_store) {
   maker_csr x = maker_random(3, 40, 30, 10, ANNB_F32, MAKER_SORTED), y = maker_random(3, 40, 30, 10, ANNB_F32, MAKER_SORTED);
   for (uint64_t i = 0; i < y.indptr[40]; i++) y.values[i * 4] ^= 1; /* as long as x */
-  maker_simple(path, ANNB_TXN_CREATE, &x, 20, 0);
+  maker_simple(store_path, ANNB_TXN_CREATE, &x, 20, 0);
   char other[320];
   snprintf(other, sizeof other, "%s/other", dir);
   maker_simple(other, ANNB_TXN_CREATE, &y, 20, 0);
-  char *mine = maker_object(path, ".anns", 0);
+  char *mine = maker_object(store_path, ".anns", 0);
   size_t size;
   uint8_t *original = maker_read_file(mine, &size);
   for (int k = 0; k < 4; k++) {
@@ -337,8 +327,8 @@ static void make_wrong(annb_manifest *m, int kind) {
 
 START_TEST(manifest_disagrees) {
   maker_csr x = maker_random(3, 40, 30, 10, ANNB_F32, MAKER_SORTED);
-  maker_simple(path, ANNB_TXN_CREATE, &x, 20, 0);
-  char *first = annb_manifest_path(path, 1), *second = annb_manifest_path(path, 2);
+  maker_simple(store_path, ANNB_TXN_CREATE, &x, 20, 0);
+  char *first = annb_manifest_path(store_path, 1), *second = annb_manifest_path(store_path, 2);
   annb_manifest m;
   OK(annb_manifest_load(first, 1, &m, &err));
   ck_assert_uint_eq(m.n_segments, 2);
@@ -443,7 +433,7 @@ enum { THREADS = 8 };
  * 2: afterwards. */
 START_TEST(threads_and_fork) {
   maker_csr x = maker_random(4, 240, 100, 30, ANNB_F32, MAKER_SHUFFLED);
-  maker_simple(path, ANNB_TXN_CREATE, &x, 10, 2);
+  maker_simple(store_path, ANNB_TXN_CREATE, &x, 10, 2);
   int fork_when = _i == 1 && !FORK_WHILE_RUNNING ? 2 : _i;
   for (int round = 0; round < 5; round++) {
     annb_store *store = open_generation(0);

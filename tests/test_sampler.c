@@ -86,7 +86,8 @@ static void check_runs(const annb_sampler *sampler, const annb_row_set *set, con
     uint64_t end = first + size < n ? first + size : n, partial = 0;
     memset(in_run, 0, n_runs * sizeof *in_run);
     for (uint64_t i = first; i < end; i++) in_run[(set ? annb_row_set_rank(set, rows[i]) : rows[i]) / b]++;
-    for (uint64_t r = 0; r < n_runs; r++) partial += in_run[r] && in_run[r] < b && !(r == info.members / b && in_run[r] == info.members % b);
+    for (uint64_t r = 0; r < n_runs; r++)
+      partial += in_run[r] && in_run[r] < b && !(r == info.members / b && in_run[r] == info.members % b);
     ck_assert_uint_le(partial, 2);
   }
   free(in_run);
@@ -240,7 +241,8 @@ START_TEST(at_scale) {
   OK(annb_picker_open(sampler, &picker, &err));
   for (int i = 0; i < TRIES; i++) {
     uint32_t got;
-    OK(annb_picker_batch(picker, 7, i < 4 ? info.batches - 4 + (uint64_t)i : maker_next(&state) % (info.batches / 2), rows + used, &got, &err));
+    OK(annb_picker_batch(picker, 7, i < 4 ? info.batches - 4 + (uint64_t)i : maker_next(&state) % (info.batches / 2), rows + used, &got,
+                         &err));
     used += got;
   }
   qsort(rows, used, sizeof *rows, by_value);
@@ -264,8 +266,14 @@ START_TEST(weighted_marginals) {
     weights[i] = i % 7 == 3 ? 0 : i == 20 ? 40 : i < 16 ? 1 : (double)(maker_next(&state) % 1000) / 100 + 0.2;
     sum += weights[i];
   }
-  annb_sampler_options o = {.strategy = ANNB_SAMPLE_WEIGHTED, .block_size = (uint64_t[]){1, 5, 8, 64}[_i], .batch_size = 64, .fetch_factor = 4,
-                            .num_samples = SAMPLES, .weights = weights, .n_weights = N, .seed = 2};
+  annb_sampler_options o = {.strategy = ANNB_SAMPLE_WEIGHTED,
+                            .block_size = (uint64_t[]){1, 5, 8, 64}[_i],
+                            .batch_size = 64,
+                            .fetch_factor = 4,
+                            .num_samples = SAMPLES,
+                            .weights = weights,
+                            .n_weights = N,
+                            .seed = 2};
   annb_sampler *sampler = open_over(N, &o);
   for (uint64_t e = 0; e < EPOCHS; e++) {
     ck_assert_uint_eq(whole_epoch(sampler, e, rows), SAMPLES);
@@ -293,7 +301,8 @@ START_TEST(weighted_locality) {
   uint32_t got, runs = 0;
   uint8_t seen[N / B] = {0};
   for (int i = 0; i < N; i++) weights[i] = 1;
-  annb_sampler_options o = {.strategy = ANNB_SAMPLE_WEIGHTED, .block_size = B, .batch_size = M, .fetch_factor = 1, .weights = weights, .n_weights = N};
+  annb_sampler_options o = {
+      .strategy = ANNB_SAMPLE_WEIGHTED, .block_size = B, .batch_size = M, .fetch_factor = 1, .weights = weights, .n_weights = N};
   annb_sampler *sampler = open_over(N, &o);
   annb_picker *picker;
   OK(annb_picker_open(sampler, &picker, &err));

@@ -248,7 +248,8 @@ END_TEST
 
 /* ---- states that do not fit ---- */
 
-static void refuse(uint64_t n_rows, annb_sampler_source source, annb_sampler_options o, const uint8_t *bytes, size_t size, const char *why) {
+static void refuse(uint64_t n_rows, annb_sampler_source source, annb_sampler_options o, const uint8_t *bytes, size_t size,
+                   const char *why) {
   annb_sampler *sampler;
   annb_topology t = {.world = 2, .rank = 1};
   source.n_rows = n_rows;

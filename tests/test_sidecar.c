@@ -238,7 +238,7 @@ static void merge_fails(void (*spoil)(hid_t split_restore), annb_status status, 
   spoil(file);
   H5Fclose(file);
   annb_merged m;
-  ck_assert_int_eq(annb_merge(split_sidecar, split_restore, split_output, NULL, &m, &split_err), status);
+  ck_assert_int_eq(annb_merge(split_sidecar, split_restore, split_output, NULL, NULL, &m, &split_err), status);
   annb_merged_close(&m);
   ck_assert_msg(strstr(split_err.message, text) != NULL, "\"%s\" is not in: %s", text, split_err.message);
   ck_assert_int_eq(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL), 0);

@@ -1,5 +1,6 @@
 /* The order of the source's elements: rows as export fetches them, and order objects that are wrong. */
 #include "order_maker.h"
+#include "store_fixture.h"
 
 #include "../reader/source_order.h"
 #include "../store/order.h"
@@ -7,33 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char dir[256], store_path[300];
-static annb_context *context;
-static annb_error err;
-
-static void setup(void) {
-  maker_tmpdir(dir);
-  snprintf(store_path, sizeof store_path, "%s/s", dir);
-  ck_assert_int_eq(annb_context_open(&context, &err), ANNB_OK);
-}
-
-static void teardown(void) {
-  annb_context_close(context);
-  maker_remove(dir);
-}
-
-static annb_store *open_store(void) {
-  annb_store *store;
-  OK(annb_store_open(store_path, NULL, &store, &err));
-  return store;
-}
-
-static void *room(size_t n) {
-  void *p = calloc(n + 1, 1);
-  ck_assert_ptr_nonnull(p);
-  return p;
-}
 
 /* ---- entries, written plainly ---- */
 
@@ -104,7 +78,8 @@ static void check_rows(const maker_csr *x, uint64_t step) {
     for (uint64_t i = 0; i < n; i++) rows[i] = first + i;
     OK(annb_source_rows_fetch(source, context, rows, n, indptr, indices, values, count, &err));
     for (uint64_t i = 0; i <= n; i++) ck_assert_uint_eq((uint64_t)indptr[i], x->indptr[first + i] - from);
-    ck_assert(!count || (!memcmp(indices, x->indices + from, count * sizeof *indices) && !memcmp(values, x->values + from * size, count * size)));
+    ck_assert(!count ||
+              (!memcmp(indices, x->indices + from, count * sizeof *indices) && !memcmp(values, x->values + from * size, count * size)));
     if (count) FAILS(annb_source_rows_fetch(source, context, rows, n, indptr, indices, values, count - 1, &err), ANNB_ECAPACITY);
   }
   rows[0] = x->n_rows;
@@ -171,7 +146,8 @@ START_TEST(rows_come_back) {
       make_entries(&x, by_source ? source : NULL, moves, e);
       size_t n = entry_arrays(e, arrays);
       if (by_source) arrays[n++] = (order_array){"source_order", ANNB_U32, 120, 1, source};
-      order_part part = {.x = &x, .sort = true, .segment_rows = 33, .genes = genes ? permutation : NULL, .source = n ? arrays : NULL, .n_source = n};
+      order_part part = {
+          .x = &x, .sort = true, .segment_rows = 33, .genes = genes ? permutation : NULL, .source = n ? arrays : NULL, .n_source = n};
       order_store(store_path, &part, 1, NULL);
       check_rows(&x, 7);
       check_rows(&x, 80);
@@ -343,7 +319,8 @@ END_TEST
 
 START_TEST(entries_of_a_csc_source) {
   const listing *l = &listings[0];
-  order_array arrays[] = {{"order_rows", ANNB_U64, 1, 1, l->rows}, {"order_ends", ANNB_U64, 1, 1, l->ends}, {"order_bits", ANNB_U8, 2, 1, l->bits}};
+  order_array arrays[] = {
+      {"order_rows", ANNB_U64, 1, 1, l->rows}, {"order_ends", ANNB_U64, 1, 1, l->ends}, {"order_bits", ANNB_U8, 2, 1, l->bits}};
   write_part(ANNB_CSC, arrays, 3, true);
   expect_corrupt();
 }
@@ -353,7 +330,8 @@ END_TEST
 START_TEST(entries_of_rows_that_were_not_sorted) {
   const listing *l = &listings[0];
   char message[512];
-  order_array arrays[] = {{"order_rows", ANNB_U64, 1, 1, l->rows}, {"order_ends", ANNB_U64, 1, 1, l->ends}, {"order_bits", ANNB_U8, 2, 1, l->bits}};
+  order_array arrays[] = {
+      {"order_rows", ANNB_U64, 1, 1, l->rows}, {"order_ends", ANNB_U64, 1, 1, l->ends}, {"order_bits", ANNB_U8, 2, 1, l->bits}};
   write_part(ANNB_CSR, arrays, 3, false);
   OK(read_all());
   ck_assert_uint_eq(order_findings(store_path, message), 1);

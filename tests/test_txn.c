@@ -67,7 +67,7 @@ static uint32_t add_text(annb_txn *txn, const char *content, annb_object_kind ki
 /* One part of 3 cells and 4 genes with a matrix of 6 nonzeros; `content` makes its objects differ. */
 static void fill(annb_txn *txn, const char *content) {
   annb_manifest *m = annb_txn_manifest(txn);
-  annb_part_spec part = {3, 4, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  annb_part_spec part = {3, 4, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   annb_matrix_spec x = {.name = "X", .n_cols = 4, .axes = ANNB_OBS_VAR, .dtype = ANNB_F32};
   uint32_t row, segment = add_segment_file(txn, content);
   part.sidecar = add_text(txn, content, ANNB_OBJECT_SIDECAR);
@@ -361,11 +361,11 @@ START_TEST(wrong_arguments) {
   ck_assert_int_eq(annb_txn_add_matrix(txn, &bad, &row, &err), ANNB_EINVAL);
   bad = (annb_matrix_spec){.name = "Y", .axes = ANNB_OBS_FREE, .dtype = (annb_dtype)13};
   ck_assert_int_eq(annb_txn_add_matrix(txn, &bad, &row, &err), ANNB_EINVAL);
-  annb_part_spec part = {3, 4, 1, ANNB_NONE, ANNB_NONE}; /* object 1 is a sidecar, not columns */
+  annb_part_spec part = {3, 4, 1, ANNB_NONE, ANNB_NONE, ANNB_NONE}; /* object 1 is a sidecar, not columns */
   ck_assert_int_eq(annb_txn_add_part(txn, &part, &row, &err), ANNB_EINVAL);
   part.columns = 2;
   ck_assert_int_eq(annb_txn_add_part(txn, &part, &row, &err), ANNB_EINVAL);
-  part = (annb_part_spec){ANNB_MAX_ROWS + 1, 4, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  part = (annb_part_spec){ANNB_MAX_ROWS + 1, 4, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   ck_assert_int_eq(annb_txn_add_part(txn, &part, &row, &err), ANNB_EINVAL);
   OK(annb_txn_commit(txn, NULL, &err)); /* none of that did harm */
   check_store(1, 2);
@@ -389,7 +389,7 @@ END_TEST
 START_TEST(several_parts) {
   annb_txn *txn = begin(ANNB_TXN_CREATE, "a");
   annb_manifest *m = annb_txn_manifest(txn);
-  annb_part_spec part = {5, 4, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  annb_part_spec part = {5, 4, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
   annb_fmt_part_matrix pm = m->part_matrices[0];
   uint32_t row;
   OK(annb_txn_add_part(txn, &part, &row, &err));

@@ -85,7 +85,7 @@ static void publish(uint64_t obs_length, uint64_t var_length) {
   uint32_t x, layer, row;
   annb_matrix_spec a = {"X", N_COLS, ANNB_OBS_VAR, ANNB_F32, ANNB_ABSENT_NEVER}, b = {"layers/a", N_COLS, ANNB_OBS_VAR, ANNB_F32, ANNB_ABSENT_NEVER};
   OK(annb_txn_begin(store, ANNB_TXN_REPLACE, &txn, &err));
-  annb_part_spec part = {N_ROWS, N_COLS, add_columns(txn, obs_length, var_length), add_sidecar(txn), ANNB_NONE};
+  annb_part_spec part = {N_ROWS, N_COLS, add_columns(txn, obs_length, var_length), add_sidecar(txn), ANNB_NONE, ANNB_NONE};
   OK(annb_txn_add_matrix(txn, &a, &x, &err));
   OK(annb_txn_add_matrix(txn, &b, &layer, &err));
   OK(annb_txn_add_part(txn, &part, &row, &err));

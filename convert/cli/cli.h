@@ -40,10 +40,10 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *wh
 enum { CLI_GENERATION = 512 };
 #define CLI_GENERATION_OPTION \
   {.name = "generation", .key = CLI_GENERATION, .arg = "N", .doc = "An older generation of the store, the default is the newest"}
+uint64_t cli_generation(struct argp_state *state, const char *text);
 /* The option --quiet of commands that take long: no progress line and no closing message; results and errors remain. */
 enum { CLI_QUIET = 513 };
 #define CLI_QUIET_OPTION {.name = "quiet", .key = CLI_QUIET, .doc = "No progress and no closing message; errors remain"}
-uint64_t cli_generation(struct argp_state *state, const char *text);
 /* A number of bytes with an optional suffix K, M, G or T (powers of 1024), at least `minimum`. */
 uint64_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t minimum);
 /* ARGP_KEY_ARG: put `arg` into the next free of the n places, a usage error when all are taken. */

@@ -131,7 +131,8 @@ static void drop_cache(const char *store) {
 static annb_status open_loader(bench *b, annb_error *err) {
   const arguments *a = b->args;
   annb_loader_matrix matrix = {.name = a->matrix, .fetch = a->fetch};
-  annb_loader_options o = {.sampler = a->sampling.sampler, .matrices = &matrix, .n_matrices = 1, .n_threads = a->threads, .access = a->access};
+  annb_loader_options o = {
+      .sampler = a->sampling.sampler, .matrices = &matrix, .n_matrices = 1, .n_threads = a->threads, .access = a->access};
   annb_status s = annb_store_open(a->store, &a->open, &b->store, err);
   return s ? s : annb_loader_open((const annb_store *const[]){b->store}, 1, &o, &b->loader, err);
 }

@@ -26,6 +26,7 @@ enum { N_KINDS = ANNB_OBJECT_RESTORE + 1 };
 typedef struct files {
   uint64_t bytes[N_KINDS]; /* by annb_object_kind; 0: of the manifest */
   uint64_t n_generations;
+  uint64_t n_shuffled; /* parts */
 } files;
 
 static const struct argp_option options[] = {
@@ -84,6 +85,7 @@ static annb_status count_bytes(const char *path, uint64_t generation, files *out
   if (s) return s;
   out->bytes[0] = m.file_size;
   for (uint32_t i = 0; i < m.n_objects; i++) out->bytes[m.objects[i].kind] += m.objects[i].size;
+  for (uint32_t i = 0; i < m.n_parts; i++) out->n_shuffled += m.parts[i].row_order != ANNB_NONE;
   annb_manifest_free(&m);
   return ANNB_OK;
 }
@@ -180,6 +182,7 @@ static annb_status print_json(const annb_store *store, const annb_store_info *in
   json_object_set_new(all, "bytes_by_kind", json_kinds(f));
   json_object_set_new(all, "sidecars", sidecars);
   json_object_set_new(all, "generations", json_integer((json_int_t)f->n_generations));
+  json_object_set_new(all, "shuffled_parts", json_integer((json_int_t)f->n_shuffled));
   if (!s) {
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -215,6 +218,15 @@ static char *generation_text(uint64_t generation, uint64_t n) {
   return text;
 }
 
+static char *parts_text(uint64_t n, uint64_t n_shuffled) {
+  char *all = cli_count(n), *some = cli_count(n_shuffled);
+  char *text = !n_shuffled ? cli_format("%s", all) : n_shuffled < n ? cli_format("%s (%s with shuffled rows)", all, some)
+                                                                      : cli_format("%s (rows are shuffled)", all);
+  free(all);
+  free(some);
+  return text;
+}
+
 static void add_sidecar(void *table, const char *path, const char *wrong) {
   const char *text = wrong ? wrong : path;
   char *safe = cli_safe(text, strlen(text));
@@ -235,7 +247,7 @@ static void print_store(const annb_store *store, const annb_store_info *info, co
   add_text(&t, "generation");
   cli_table_add(&t, generation_text(info->generation, f->n_generations));
   add_text(&t, "parts");
-  cli_table_add(&t, cli_count(info->n_parts));
+  cli_table_add(&t, parts_text(info->n_parts, f->n_shuffled));
   add_text(&t, "cells");
   cli_table_add(&t, cli_count(info->n_obs));
   add_text(&t, "genes");

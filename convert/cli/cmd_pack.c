@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, MATRIX, JOIN, JOIN_KEY, DUPLICATES, FORCE };
+enum { OUTPUT = 'o', THREADS = 256, MEMORY, SEGMENT_ROWS, GENE_ORDER, MATRIX, JOIN, JOIN_KEY, DUPLICATES, FORCE, SHUFFLE };
 enum { MAX_THREADS = 256 };
 #define MIN_MEMORY (UINT64_C(32) << 20)
 
@@ -40,6 +40,10 @@ typedef struct arguments {
        .arg = "NAME",                                                                                                                      \
        .doc = "A matrix to pack: X (the default, where there is one), layers/KEY, raw/X, obsm/KEY; may be given several times; 'all' is "  \
               "every one of these that is a numeric array of two dimensions. What is not packed stays in the sidecar"},                    \
+      {.name = "shuffle",                                                                                                                  \
+       .key = SHUFFLE,                                                                                                                     \
+       .arg = "SEED",                                                                                                                      \
+       .doc = "Store each file's cells in a random order, which this number decides; export restores the file's own"},                     \
       {.name = "join-key",                                                                                                                 \
        .key = JOIN_KEY,                                                                                                                    \
        .arg = "COLUMN",                                                                                                                    \
@@ -119,6 +123,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case DUPLICATES: a->options.allow_duplicate_genes = true; return 0;
     case MATRIX: add_matrix(a, arg); return 0;
     case FORCE: a->options.force = true; return 0;
+    case SHUFFLE:
+      a->options.shuffle = true;
+      a->options.seed = cli_number(state, "--shuffle", "a seed", arg, 0, UINT64_MAX);
+      return 0;
     case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: take_argument(a, arg); return 0;
     case ARGP_KEY_END: check_arguments(a, state); return 0;

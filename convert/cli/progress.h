@@ -18,9 +18,9 @@ void cli_progress_begin(cli_progress *progress, bool bytes, bool quiet); /* quie
 /* Callbacks for annb_pack_options and annb_export_options, and for annb_verify. False when a signal came. */
 bool cli_progress_stage(void *progress, const char *stage, uint64_t done, uint64_t total);
 bool cli_progress_verify(void *progress, uint64_t done, uint64_t total);
-/* Clear the line. Returns the seconds since begin. */
 /* A line of its own for something that is worth knowing (annb_convert_note_fn). */
 void cli_progress_note(void *progress, const char *note);
+/* Clear the line. Returns the seconds since begin. */
 double cli_progress_end(cli_progress *progress);
 
 double cli_now(void); /* monotonic, seconds */

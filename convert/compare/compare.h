@@ -47,9 +47,6 @@ typedef struct annb_values {
   hid_t object[2]; /* any object of each file, to follow references */
 } annb_values;
 
-/* Do `n` elements at `a` and `b` of equal memory types agree? *at is the first element that does not, `what` says how. */
-annb_status annb_compare_elements(const annb_values *values, hid_t type, const void *a, const void *b, uint64_t n, bool *equal,
-                                  uint64_t *at, char *what, size_t size, annb_error *err);
 
 /* Compare types, shapes and values of two open datasets, or of all attributes of two open objects. */
 annb_status annb_compare_datasets(annb_comparison *c, const char *path, hid_t a, hid_t b, annb_error *err);

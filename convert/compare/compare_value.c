@@ -155,8 +155,9 @@ static bool elements_equal(element *e, hid_t type, const uint8_t *a, const uint8
   return true;
 }
 
-annb_status annb_compare_elements(const annb_values *values, hid_t type, const void *a, const void *b, uint64_t n, bool *equal,
-                                  uint64_t *at, char *what, size_t size, annb_error *err) {
+/* Do `n` elements at `a` and `b` of equal memory types agree? *at is the first element that does not, `what` says how. */
+static annb_status compare_elements(const annb_values *values, hid_t type, const void *a, const void *b, uint64_t n, bool *equal,
+                                    uint64_t *at, char *what, size_t size, annb_error *err) {
   element e = {values, what, size};
   (void)err;
   *what = 0;
@@ -256,7 +257,7 @@ static annb_status compare_piece(annb_comparison *c, const char *path, const ann
     char what[256], where[256];
     uint64_t at = 0;
     annb_values values = {c, {a, b}};
-    s = annb_compare_elements(&values, memory, buffer, other, pieces->n, equal, &at, what, sizeof what, err);
+    s = compare_elements(&values, memory, buffer, other, pieces->n, equal, &at, what, sizeof what, err);
     position(pieces, at, where, sizeof where);
     if (!s && !*equal) annb_differ(c, path, "values differ first at %s: %s", pieces->rank ? where : "the scalar", what);
     if (!plain) reclaim(memory, pieces, other);
@@ -316,7 +317,7 @@ static annb_status attr_values(annb_comparison *c, const char *path, const char 
     int bad = H5Aread(a, memory, x) < 0 ? 0 : H5Aread(b, memory, y) < 0 ? 1 : 2;
     annb_values values = {c, {object[0], object[1]}};
     if (bad < 2) s = annb_h5_fail(err, ANNB_EINPUT, c->side[bad].name, path, "attribute \"%s\" cannot be read", name);
-    else s = annb_compare_elements(&values, memory, x, y, (uint64_t)n, &equal, &at, what, sizeof what, err);
+    else s = compare_elements(&values, memory, x, y, (uint64_t)n, &equal, &at, what, sizeof what, err);
     if (bad > 0) H5Dvlen_reclaim(memory, space, H5P_DEFAULT, x);
     if (bad > 1) H5Dvlen_reclaim(memory, space, H5P_DEFAULT, y);
   }

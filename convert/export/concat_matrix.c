@@ -47,6 +47,7 @@ static annb_fill make_fill(const annb_concat *concat, hid_t file) {
                      .context = concat->context,
                      .out = file,
                      .out_name = concat->out_name,
+                     .orders = concat->rows->orders,
                      .rows = concat->rows,
                      .genes = concat->genes,
                      .memory = o->memory,
@@ -109,7 +110,7 @@ static annb_status write_blocks(const annb_concat *concat, uint32_t matrix, cons
   annb_status s = rows && values ? ANNB_OK : annb_fail_memory(err);
   for (uint64_t row = 0, n; !s && row < concat->rows->n; row += n) {
     n = concat->rows->n - row < most ? concat->rows->n - row : most;
-    for (uint64_t i = 0; i < n; i++) rows[i] = concat->rows->items ? concat->rows->items[row + i] : row + i;
+    for (uint64_t i = 0; i < n; i++) rows[i] = annb_selection_stored(concat->rows, row + i);
     s = annb_fetch_dense(concat->store, concat->context, matrix, rows, n, NULL, values, 0, (size_t)(n * row_bytes), err);
     if (!s) s = annb_h5_write_rows(dataset, concat->out_name, info->name, type, row, n, values, err);
     if (!s) s = report(concat, info->name, row + n, err);

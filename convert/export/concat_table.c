@@ -20,7 +20,7 @@ typedef struct table {
 } table;
 
 /* The row of the store that is row i of the table. */
-static uint64_t row_at(const annb_selection *selected, uint64_t i) { return selected && selected->items ? selected->items[i] : i; }
+static uint64_t row_at(const annb_selection *selected, uint64_t i) { return selected ? annb_selection_stored(selected, i) : i; }
 
 static annb_status report(const table *t, const char *name, annb_error *err) {
   if (!t->concat->options->progress || t->concat->options->progress(t->concat->options->user, name, 0, 0)) return ANNB_OK;

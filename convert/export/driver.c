@@ -1,30 +1,25 @@
 #include "driver.h"
 
+#include "../source/h5_fd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define ASK_BYTES ((size_t)4 << 20)
 
 typedef struct file {
-  H5FD_t head; /* HDF5's own part */
-  int fd;
-  haddr_t eoa, eof;
-  dev_t device;
-  ino_t inode;
+  annb_h5_fd at;
   annb_written *written;
 } file;
 
 static file *open_fd(int fd, hid_t driver) {
-  struct stat st;
   file *f = calloc(1, sizeof *f);
   annb_written *written = calloc(1, sizeof *written);
-  if (!f || !written || fstat(fd, &st)) {
+  if (!f || !written || !annb_h5_fd_begin(&f->at, fd)) {
     free(f);
     free(written);
     return NULL;
@@ -33,10 +28,6 @@ static file *open_fd(int fd, hid_t driver) {
   written->fd = fd;
   written->driver = driver;
   H5Iinc_ref(driver);
-  f->fd = fd;
-  f->eof = (haddr_t)st.st_size;
-  f->device = st.st_dev;
-  f->inode = st.st_ino;
   f->written = written;
   return f;
 }
@@ -60,16 +51,10 @@ static void keep_error(file *f) {
 
 static herr_t driver_close(H5FD_t *head) {
   file *f = (file *)head;
-  if (close(f->fd)) keep_error(f);
+  if (close(f->at.fd)) keep_error(f);
   annb_written_release(f->written);
   free(f);
   return 0;
-}
-
-static int driver_compare(const H5FD_t *a, const H5FD_t *b) {
-  const file *x = (const file *)a, *y = (const file *)b;
-  if (x->device != y->device) return x->device < y->device ? -1 : 1;
-  return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
 /* As HDF5's default driver, so that files are laid out as it would. */
@@ -80,45 +65,16 @@ static herr_t driver_query(const H5FD_t *head, unsigned long *flags) {
   return 0;
 }
 
-static haddr_t driver_eoa(const H5FD_t *head, H5FD_mem_t type) {
-  (void)type;
-  return ((const file *)head)->eoa;
-}
-
-static herr_t driver_set_eoa(H5FD_t *head, H5FD_mem_t type, haddr_t address) {
-  (void)type;
-  ((file *)head)->eoa = address;
-  return 0;
-}
-
-static haddr_t driver_eof(const H5FD_t *head, H5FD_mem_t type) {
-  (void)type;
-  return ((const file *)head)->eof;
-}
-
 static herr_t driver_handle(H5FD_t *head, hid_t access, void **handle) {
   (void)access;
   *handle = ((file *)head)->written;
   return 0;
 }
 
-/* Past the end of what is on disk there are zeros. */
 static herr_t driver_read(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_t address, size_t size, void *buffer) {
-  const file *f = (const file *)head;
-  uint8_t *to = buffer;
   (void)type;
   (void)transfer;
-  while (size) {
-    ssize_t n = pread(f->fd, to, size, (off_t)address);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -1;
-    if (n == 0) break;
-    to += n;
-    size -= (size_t)n;
-    address += (haddr_t)n;
-  }
-  memset(to, 0, size);
-  return 0;
+  return annb_h5_fd_read((const annb_h5_fd *)head, address, size, buffer) ? 0 : -1;
 }
 
 /* H5Ocopy asks nobody whether to go on. */
@@ -134,10 +90,10 @@ static herr_t driver_write(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_
   (void)type;
   (void)transfer;
   ask(f->written, size);
-  if (f->eof < address + size) f->eof = address + size;
+  if (f->at.eof < address + size) f->at.eof = address + size;
   while (size && !f->written->error) {
     errno = 0;
-    ssize_t n = pwrite(f->fd, from, size, (off_t)address);
+    ssize_t n = pwrite(f->at.fd, from, size, (off_t)address);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       keep_error(f);
@@ -154,38 +110,22 @@ static herr_t driver_truncate(H5FD_t *head, hid_t transfer, hbool_t closing) {
   file *f = (file *)head;
   (void)transfer;
   (void)closing;
-  if (f->eof == f->eoa) return 0;
-  if (!f->written->error && ftruncate(f->fd, (off_t)f->eoa)) keep_error(f);
-  f->eof = f->eoa;
+  if (f->at.eof == f->at.eoa) return 0;
+  if (!f->written->error && ftruncate(f->at.fd, (off_t)f->at.eoa)) keep_error(f);
+  f->at.eof = f->at.eoa;
   return 0;
 }
 
 herr_t annb_driver_set(hid_t access) {
-  const H5FD_class_t driver = {
-#if H5_VERSION_GE(1, 13, 0)
-      .version = H5FD_CLASS_VERSION,
-      .value = 600, /* of the numbers that are free for anyone's testing */
-#endif
-      .name = "annblock",
-      .maxaddr = INT64_MAX,
-      .fc_degree = H5F_CLOSE_WEAK,
-      .open = driver_open,
-      .close = driver_close,
-      .cmp = driver_compare,
-      .query = driver_query,
-      .get_eoa = driver_eoa,
-      .set_eoa = driver_set_eoa,
-      .get_eof = driver_eof,
-      .get_handle = driver_handle,
-      .read = driver_read,
-      .write = driver_write,
-      .truncate = driver_truncate,
-      .fl_map = H5FD_FLMAP_DICHOTOMY};
-  hid_t id = H5FDregister(&driver);
-  if (id < 0) return -1;
-  herr_t r = H5Pset_driver(access, id, NULL);
-  H5FDunregister(id); /* `access` and open files hold it */
-  return r;
+  H5FD_class_t driver = annb_h5_fd_class("annblock", 600);
+  driver.open = driver_open;
+  driver.close = driver_close;
+  driver.query = driver_query;
+  driver.get_handle = driver_handle;
+  driver.read = driver_read;
+  driver.write = driver_write;
+  driver.truncate = driver_truncate;
+  return annb_h5_fd_use(&driver, access);
 }
 
 annb_written *annb_driver_written(hid_t id) {

@@ -28,6 +28,7 @@ typedef struct export {
   annb_export_options options;
   annb_store *store;
   annb_context *context;
+  annb_row_orders *orders; /* NULL: rows are stored as the source has them */
   uint32_t n_parts; /* to be exported */
   annb_merged merged;
   annb_output out;  /* where it really goes */
@@ -74,7 +75,7 @@ static annb_status check_features(const export *e, uint64_t generation, annb_err
   annb_manifest_init(&m);
   char *path = annb_manifest_path(e->store_path, generation);
   annb_status s = path ? annb_manifest_load(path, generation, &m, err) : annb_fail_memory(err);
-  if (!s) s = check_feature(path, m.export_mask, ANNB_EXPORT_SOURCE_ORDER, err);
+  if (!s) s = check_feature(path, m.export_mask, ANNB_EXPORT_SOURCE_ORDER | ANNB_EXPORT_ROW_ORDER, err);
   for (uint32_t i = 0; !s && i < m.n_objects; i++) s = check_object(e->store_path, &m.objects[i], err);
   free(path);
   annb_manifest_free(&m);
@@ -86,6 +87,7 @@ static annb_status open_store(export *e, annb_error *err) {
   annb_store_info info;
   annb_status s = annb_store_open(e->store_path, &options, &e->store, err);
   if (!s) s = annb_context_open(&e->context, err);
+  if (!s) s = annb_row_orders_open(e->store, &e->orders, err);
   if (s) return s;
   annb_store_get_info(e->store, &info);
   e->n_parts = info.n_parts;
@@ -148,12 +150,13 @@ static annb_status merge_files(export *e, const char **sidecar, annb_error *err)
   if (!s) s = report(e, "copying the sidecar", err);
   const annb_going going = {e->options.progress, e->options.user, "copying the sidecar", e->output, "the export"};
   const annb_merge_filters filters = {e->options.compression, e->options.level};
-  return s ? s : annb_merge_filtered(*sidecar, restore, e->out.temp, &filters, &going, &e->merged, err);
+  return s ? s : annb_merge(*sidecar, restore, e->out.temp, &filters, &going, &e->merged, err);
 }
 
 static annb_fill make_fill(export *e) {
   return (annb_fill){.store = e->store,
                      .context = e->context,
+                     .orders = e->orders,
                      .merged = &e->merged,
                      .out = e->merged.out,
                      .out_name = e->merged.out_name,
@@ -252,7 +255,7 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = open_store(e, err);
   if (!s) s = annb_target_check_outside(e->out.path, err);
   if (!s) s = annb_output_begin(&e->out, err);
-  if (!s && (subset || e->n_parts > 1)) s = annb_select(e->store, &e->options.subset, &e->rows, &e->genes, err);
+  if (!s && (subset || e->n_parts > 1)) s = annb_select(e->store, e->orders, &e->options.subset, &e->rows, &e->genes, err);
   if (!s) s = e->n_parts > 1 ? write_parts(e, err) : subset ? write_subset(e, err) : write_whole(e, err);
   annb_merged_close(&e->merged);
   if (!s) s = flush_to_disk(e->out.temp, err);
@@ -271,6 +274,7 @@ annb_status annb_export(const char *store, const char *output, const annb_export
   annb_status s = read_options(&e, options, err);
   if (!s) s = run(&e, err);
   annb_context_close(e.context);
+  annb_row_orders_close(e.orders);
   annb_store_close(e.store);
   annb_output_free(&e.out);
   annb_selection_free(&e.rows);

@@ -87,7 +87,7 @@ annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_
   const uint64_t *order = selected ? selected->items : annb_source_rows_order(f->source);
   annb_fill_batch *b = &f->batch;
   uint64_t asked = end - first < BATCH_ROWS ? end - first : BATCH_ROWS, total;
-  for (uint64_t i = 0; i < asked; i++) b->rows[i] = order ? order[first + i] : first + i;
+  for (uint64_t i = 0; i < asked; i++) b->rows[i] = annb_row_orders_stored(f->fill->orders, order ? order[first + i] : first + i);
   annb_status s = annb_fetch_nnz(f->fill->store, f->matrix, b->rows, asked, b->row_nnz, &total, err);
   if (s) return s;
   *b = (annb_fill_batch){first, 0, 0, b->indptr, b->indices, b->values, b->room, b->rows, b->row_nnz};

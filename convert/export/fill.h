@@ -5,6 +5,7 @@
 #include "../sidecar/merge.h"
 #include "selection.h"
 
+#include "../../reader/row_orders.h"
 #include "../../reader/source_order.h"
 
 #include <annblock/convert.h>
@@ -16,7 +17,8 @@ typedef struct annb_fill {
   annb_merged *merged; /* of the store's one part; NULL: of several parts, for annb_fill_count and annb_fill_selected alone */
   hid_t out; /* the file that is written: merged->out, or one of a subset */
   const char *out_name;
-  const annb_selection *rows, *genes; /* NULL: no subset */
+  const annb_row_orders *orders;      /* NULL: rows are stored in the source's order */
+  const annb_selection *rows, *genes; /* NULL: no subset; rows of the source */
   uint64_t memory; /* cap on all buffers */
   uint32_t n_threads; /* 0 = number of processors */
   const char *spool_dir;
@@ -51,14 +53,14 @@ struct annb_target {
 };
 void annb_target_close(annb_target *target);
 
-/* Rows of the matrix, in order; for a CSC source in the order in which its columns have them. */
+/* Rows of the source, in order; for a CSC source in the order in which its columns have them. */
 typedef struct annb_fill_batch {
   uint64_t first, n_rows, n; /* places in that order, and elements, of this batch */
   int64_t *indptr;           /* from 0 */
   int32_t *indices;
   uint8_t *values;
   uint64_t room;  /* elements */
-  uint64_t *rows; /* row numbers asked for */
+  uint64_t *rows; /* where they are stored */
   uint32_t *row_nnz;
 } annb_fill_batch;
 

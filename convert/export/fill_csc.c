@@ -107,8 +107,10 @@ static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err
   for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
     const annb_fill_batch *b = &f->batch;
     s = annb_batch_next(f, row, f->info.n_rows, err);
-    for (uint64_t r = 0; !s && r < b->n_rows; r++)
-      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = selected ? (uint32_t)(b->first + r) : (uint32_t)b->rows[r];
+    for (uint64_t r = 0; !s && r < b->n_rows; r++) {
+      const uint64_t number = selected ? b->first + r : annb_row_orders_source(f->fill->orders, b->rows[r]);
+      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = (uint32_t)number;
+    }
     if (!s) s = annb_transpose_push(t, b->n, (const uint32_t *)b->indices, payloads, b->values, err);
     if (!s) s = annb_fill_progress(f, row + b->n_rows, err);
   }

@@ -45,14 +45,15 @@ typedef struct direct {
 
 /* ---- rows ---- */
 
-static uint64_t source_row(const annb_filling *f, uint64_t row) {
+/* Where row `row` of the output is stored. */
+static uint64_t stored_row(const annb_filling *f, uint64_t row) {
   const annb_selection *selected = f->fill->rows;
-  return selected && selected->items ? selected->items[row] : row;
+  return annb_row_orders_stored(f->fill->orders, selected && selected->items ? selected->items[row] : row);
 }
 
 static annb_status count_window(const annb_filling *f, uint64_t first, uint64_t n, uint64_t *rows, uint32_t *nnz, annb_error *err) {
   uint64_t total;
-  for (uint64_t i = 0; i < n; i++) rows[i] = source_row(f, first + i);
+  for (uint64_t i = 0; i < n; i++) rows[i] = stored_row(f, first + i);
   return annb_fetch_nnz(f->fill->store, f->matrix, rows, n, nnz, &total, err);
 }
 
@@ -128,7 +129,7 @@ static annb_status next(void *user, uint32_t slot, bool *more, annb_error *err) 
     if (row >= d->f->info.n_rows)
       s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(d->f->fill->store), "%s has fewer elements than stated", d->f->info.name);
     if (!s) s = row_elements(d, row, scratch, &n, err);
-    if (!s) s = add_row(u, source_row(d->f, row), n, err);
+    if (!s) s = add_row(u, stored_row(d->f, row), n, err);
     if (!s && u->total > u->skip + u->n) { /* the next unit starts with this row */
       d->row = row;
       d->row_at += u->total - n;

@@ -23,11 +23,15 @@ annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n,
   *exact = !genes_of(fill, &info);
   if (!fill->rows || !fill->rows->items) return ANNB_OK;
   *n = 0;
+  uint64_t *stored = malloc(COUNT_ROWS * sizeof *stored);
+  if (!stored) return annb_fail_memory(err);
   for (uint64_t at = 0; !s && at < fill->rows->n; at += COUNT_ROWS) {
-    uint64_t rows = fill->rows->n - at < COUNT_ROWS ? fill->rows->n - at : COUNT_ROWS, nnz;
-    s = annb_fetch_nnz(fill->store, matrix, fill->rows->items + at, rows, NULL, &nnz, err);
+    uint64_t rows = fill->rows->n - at < COUNT_ROWS ? fill->rows->n - at : COUNT_ROWS, nnz = 0;
+    for (uint64_t i = 0; i < rows; i++) stored[i] = annb_row_orders_stored(fill->orders, fill->rows->items[at + i]);
+    s = annb_fetch_nnz(fill->store, matrix, stored, rows, NULL, &nnz, err);
     *n += s ? 0 : nnz;
   }
+  free(stored);
   return s;
 }
 

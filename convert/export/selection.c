@@ -148,8 +148,22 @@ static annb_status select_rows(const annb_store *store, const annb_subset_option
   return s;
 }
 
-annb_status annb_select(const annb_store *store, const annb_subset_options *o, annb_selection *rows, annb_selection *genes,
-                        annb_error *err) {
+static int ascending(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* From store rows to those of the source; `sort`: nobody asked for an order. */
+static void to_source(const annb_row_orders *orders, annb_selection *rows, bool sort) {
+  if (!orders || !rows->items) return;
+  for (uint64_t i = 0; i < rows->n; i++) rows->items[i] = annb_row_orders_source(orders, rows->items[i]);
+  if (sort && rows->n) qsort(rows->items, rows->n, sizeof *rows->items, ascending);
+  rows->ascending = true;
+  for (uint64_t i = 1; i < rows->n; i++) rows->ascending = rows->ascending && rows->items[i] > rows->items[i - 1];
+}
+
+annb_status annb_select(const annb_store *store, const annb_row_orders *orders, const annb_subset_options *o, annb_selection *rows,
+                        annb_selection *genes, annb_error *err) {
   annb_store_info info;
   annb_store_get_info(store, &info);
   *rows = (annb_selection){.n = info.n_obs, .of = info.n_obs, .ascending = true};
@@ -157,6 +171,8 @@ annb_status annb_select(const annb_store *store, const annb_subset_options *o, a
   if (o->n_ranges && o->rows_file)
     return annb_fail(err, ANNB_EINVAL, NULL, "give row ranges or a file of row numbers, not both");
   annb_status s = select_rows(store, o, rows, err);
+  rows->orders = orders;
+  if (!s) to_source(orders, rows, !o->n_ranges && !o->rows_file);
   return s || !o->genes_file ? s : annb_select_genes(store, o->genes_file, genes, err);
 }
 

@@ -2,6 +2,8 @@
 #ifndef ANNB_CONVERT_SELECTION_H
 #define ANNB_CONVERT_SELECTION_H
 
+#include "../../reader/row_orders.h"
+
 #include <annblock/convert.h>
 #include <annblock/reader.h>
 
@@ -9,11 +11,18 @@ typedef struct annb_selection {
   uint64_t *items; /* row numbers, each at most once; NULL: all, in order */
   uint64_t n, of;  /* how many, of how many */
   bool ascending;
+  const annb_row_orders *orders; /* of cells: where these rows of the sources are stored; NULL: at their numbers */
 } annb_selection;
 
-/* The cells and the genes that the options ask for. Free both in any case; zero-initialise before. */
-annb_status annb_select(const annb_store *store, const annb_subset_options *options, annb_selection *rows, annb_selection *genes,
-                        annb_error *err);
+/* The store's row of item i < n. */
+static inline uint64_t annb_selection_stored(const annb_selection *s, uint64_t i) {
+  return annb_row_orders_stored(s->orders, s->items ? s->items[i] : i);
+}
+
+/* The cells and the genes that the options ask for. Free both in any case; zero-initialise before. Options number cells as readers see
+ * them; in `rows` they are those of the source. */
+annb_status annb_select(const annb_store *store, const annb_row_orders *orders, const annb_subset_options *options, annb_selection *rows,
+                        annb_selection *genes, annb_error *err);
 void annb_selection_free(annb_selection *selection);
 /* Does the export have a subset at all? */
 bool annb_subset_wanted(const annb_subset_options *options);

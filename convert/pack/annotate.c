@@ -23,6 +23,7 @@ typedef struct annotate {
   annb_manifest base; /* as it was when the work began */
   uint32_t part;
   annb_source source;
+  annb_shuffle *shuffle; /* the order of the part's rows, or NULL */
   char **names; /* of the part's matrices */
   annb_packed *packed;
   annb_source_matrix *matrices; /* of the new file, as far as it has them */
@@ -53,6 +54,15 @@ static annb_status choose_part(annotate *a, annb_error *err) {
   return ANNB_OK;
 }
 
+static annb_status find_order(annotate *a, annb_error *err) {
+  const annb_fmt_part *p = &a->base.parts[a->part];
+  if (p->row_order == ANNB_NONE) return ANNB_OK;
+  char *path = annb_txn_object_path(a->txn, &a->base.objects[p->row_order]);
+  annb_status s = path ? annb_shuffle_read(path, p->n_rows, &a->shuffle, err) : annb_fail_memory(err);
+  free(path);
+  return s;
+}
+
 static annb_status check_shape(const annotate *a, annb_error *err) {
   const annb_fmt_part *p = &a->base.parts[a->part];
   if (a->source.obs.length == p->n_rows && a->source.var.length == p->n_vars) return ANNB_OK;
@@ -73,9 +83,11 @@ static annb_status open_keys(const annotate *a, const annb_fmt_object *object, a
   return row == ANNB_NONE ? annb_fail(err, ANNB_EINPUT, (*arrays)->path, "has no names") : annb_keys_open(*arrays, row, keys, err);
 }
 
-static annb_status tell_difference(const annotate *a, const annb_keys *mine, const annb_keys *theirs, const char *what, annb_error *err) {
+static annb_status tell_difference(const annotate *a, const annb_keys *mine, const annb_keys *theirs, annb_axis axis, annb_error *err) {
+  const char *what = axis == ANNB_AXIS_OBS ? "cell" : "gene";
   for (uint64_t i = 0; i < mine->n; i++) {
-    annb_key x = annb_keys_at(mine, i), y = annb_keys_at(theirs, i);
+    const uint64_t row = a->shuffle && axis == ANNB_AXIS_OBS ? annb_shuffle_place(a->shuffle, i) : i;
+    annb_key x = annb_keys_at(mine, row), y = annb_keys_at(theirs, row);
     bool strings = mine->column.kind != ANNB_COLUMN_FIXED && theirs->column.kind != ANNB_COLUMN_FIXED;
     if (!x.bytes == !y.bytes && x.length == y.length && (!x.length || !memcmp(x.bytes, y.bytes, (size_t)x.length))) continue;
     if (!strings || !x.bytes || !y.bytes)
@@ -95,7 +107,7 @@ static annb_status check_names(const annotate *a, annb_axis axis, annb_error *er
   annb_status s = open_keys(a, &annb_txn_manifest(a->txn)->objects[a->columns], axis, &mine, &x, err);
   if (!s) s = open_keys(a, old, axis, &theirs, &y, err);
   if (!s && x.n != y.n) s = annb_fail(err, ANNB_EINPUT, a->from, "has %llu names, the store %llu", ULL(x.n), ULL(y.n));
-  if (!s && !annb_keys_equal(&x, &y)) s = tell_difference(a, &x, &y, axis == ANNB_AXIS_OBS ? "cell" : "gene", err);
+  if (!s && !annb_keys_equal(&x, &y)) s = tell_difference(a, &x, &y, axis, err);
   annb_keys_close(&x);
   annb_keys_close(&y);
   annb_arrays_close(mine);
@@ -224,7 +236,8 @@ static annb_status run(annotate *a, uint64_t *generation, annb_error *err) {
   if (!s) s = annb_source_open(&a->source, a->from, a->options.memory, err);
   if (!s) s = check_shape(a, err);
   if (!s) s = look_at_matrices(a, err);
-  if (!s) s = annb_columns_write(&a->source, a->txn, a->options.progress, a->options.user, &a->columns, err);
+  if (!s) s = find_order(a, err);
+  if (!s) s = annb_columns_write(&a->source, a->txn, a->shuffle, a->options.progress, a->options.user, &a->columns, err);
   if (!s) s = check_names(a, ANNB_AXIS_OBS, err);
   if (!s) s = check_names(a, ANNB_AXIS_VAR, err);
   if (!s) s = write_files(a, err);
@@ -245,6 +258,7 @@ annb_status annb_annotate(const char *store, const char *from, const annb_annota
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = run(&a, generation ? generation : &ignored, err);
   annb_txn_abort(a.txn);
+  annb_shuffle_close(a.shuffle);
   for (size_t i = 0; i < a.n_packed; i++) annb_source_matrix_close(&a.matrices[i]);
   for (size_t i = 0; i < a.n_names; i++) free(a.names[i]);
   if (a.source.path) annb_source_close(&a.source);

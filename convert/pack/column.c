@@ -1,7 +1,10 @@
 #include "column.h"
 
+#include "column_spool.h"
+
 #include "../../store/error.h"
 
+#include <annblock/annblock.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,14 +66,18 @@ static annb_status write_array(const annb_column_target *target, const annb_valu
                                uint32_t *array, annb_error *err) {
   annb_arrays_writer *writer = target->writer;
   void *buffer = malloc(PIECE * sizeof(uint64_t));
-  annb_status s = buffer ? annb_arrays_begin(writer, "", dtype, 1, array, err) : annb_fail_memory(err);
+  annb_column_spool *spool = NULL;
+  annb_status s = target->shuffle ? annb_column_spool_open(target, annb_dtype_size(dtype), &spool, err) : ANNB_OK;
+  if (!s) s = buffer ? annb_arrays_begin(writer, "", dtype, 1, array, err) : annb_fail_memory(err);
   for (uint64_t i = 0, n; i < v->n && !s; i += n) {
     n = PIECE < v->n - i ? PIECE : v->n - i;
     s = annb_going_on(&target->going, err);
     if (!s) s = read(v, i, n, buffer, how, err);
-    if (!s) s = annb_arrays_append(writer, buffer, n, err);
+    if (!s) s = spool ? annb_column_spool_push(spool, n, buffer, err) : annb_arrays_append(writer, buffer, n, err);
   }
   free(buffer);
+  if (!s && spool) s = annb_column_spool_values(spool, writer, err);
+  annb_column_spool_close(spool);
   return s ? s : annb_arrays_end(writer, err);
 }
 
@@ -88,6 +95,7 @@ static annb_status read_mask(const annb_values *v, uint64_t first, uint64_t n, v
 
 typedef struct string_list {
   annb_string_writer *writer;
+  annb_column_spool *spool; /* or NULL */
   const annb_going *going;
   uint64_t n;
 } string_list;
@@ -95,13 +103,17 @@ typedef struct string_list {
 static annb_status append_string(void *user, const char *bytes, uint64_t length, annb_error *err) {
   string_list *list = user;
   annb_status s = list->n++ % PIECE ? ANNB_OK : annb_going_on(list->going, err);
+  if (!s && list->spool) return annb_column_spool_push_string(list->spool, bytes, length, err);
   return s ? s : annb_strings_append(list->writer, bytes, length, err);
 }
 
 static annb_status write_strings(const annb_column_target *target, const annb_values *v, annb_column_spec *spec, annb_error *err) {
-  string_list list = {NULL, &target->going, 0};
-  annb_status s = annb_strings_begin(target->writer, &list.writer, err);
+  string_list list = {NULL, NULL, &target->going, 0};
+  annb_status s = target->shuffle ? annb_column_spool_open(target, 0, &list.spool, err) : ANNB_OK;
+  if (!s) s = annb_strings_begin(target->writer, &list.writer, err);
   if (!s) s = annb_values_strings(v, target->memory, append_string, &list, err);
+  if (!s && list.spool) s = annb_column_spool_strings(list.spool, list.writer, err);
+  annb_column_spool_close(list.spool);
   return s ? s : annb_strings_end(list.writer, &spec->values, &spec->bytes, err);
 }
 
@@ -191,6 +203,7 @@ annb_status annb_column_write_categorical(const annb_column_target *target, cons
   list.axis = ANNB_AXIS_NONE;
   list.flags = 0;
   list.length = categories->n;
+  list.shuffle = NULL;
   coding how = {categories->n, code_type(categories->n)};
   uint32_t column;
   annb_status s = check_length(target, codes, err);

@@ -2,6 +2,7 @@
 #ifndef ANNB_CONVERT_COLUMN_H
 #define ANNB_CONVERT_COLUMN_H
 
+#include "../rows/shuffle.h"
 #include "../source/values.h"
 
 #include <annblock/store.h>
@@ -14,6 +15,8 @@ typedef struct annb_column_target {
   uint64_t length; /* rows of the axis, which the column must have */
   uint64_t memory;
   annb_going going;
+  const annb_shuffle *shuffle; /* the order of the column's rows in the store, or NULL; not of its categories */
+  const char *spool_dir;       /* for rows that wait to be put in order */
 } annb_column_target;
 
 /* Strings, numbers, bools and the numbers of enumerations. What is not storable is left to the sidecar. */

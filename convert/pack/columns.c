@@ -1,6 +1,7 @@
 #include "columns.h"
 
 #include "../../store/error.h"
+#include "../../store/txn.h"
 #include "column.h"
 #include "../source/names.h"
 
@@ -12,6 +13,8 @@ typedef struct context {
   const annb_source_axis *axis;
   annb_arrays_writer *writer;
   annb_going going;
+  const annb_shuffle *shuffle; /* of obs */
+  const char *spool_dir;
 } context;
 
 enum { OBJECT_SIZE = 700 };
@@ -24,13 +27,16 @@ static H5O_type_t kind_of(hid_t group, const char *name) {
 }
 
 static annb_column_target target_of(const context *c, const char *name, uint8_t flags) {
+  const bool obs = c->axis == &c->source->obs;
   return (annb_column_target){.writer = c->writer,
                               .name = name,
-                              .axis = c->axis == &c->source->obs ? ANNB_AXIS_OBS : ANNB_AXIS_VAR,
+                              .axis = obs ? ANNB_AXIS_OBS : ANNB_AXIS_VAR,
                               .flags = flags,
                               .length = c->axis->length,
                               .memory = c->source->memory / 4,
-                              .going = c->going};
+                              .going = c->going,
+                              .shuffle = obs ? c->shuffle : NULL,
+                              .spool_dir = c->spool_dir};
 }
 
 static annb_status open_values(const context *c, hid_t parent, const char *name, const char *object, annb_values *v, annb_error *err) {
@@ -240,9 +246,9 @@ static annb_status write_axis(const context *c, annb_convert_progress_fn progres
   return s;
 }
 
-annb_status annb_columns_write(const annb_source *source, annb_txn *txn, annb_convert_progress_fn progress, void *user, uint32_t *object,
-                               annb_error *err) {
-  context c = {source, &source->obs, NULL, {progress, user, "obs", source->path, "packing"}};
+annb_status annb_columns_write(const annb_source *source, annb_txn *txn, const annb_shuffle *shuffle, annb_convert_progress_fn progress,
+                               void *user, uint32_t *object, annb_error *err) {
+  context c = {source, &source->obs, NULL, {progress, user, "obs", source->path, "packing"}, shuffle, annb_txn_tmp_dir(txn)};
   annb_status s = annb_arrays_writer_open(txn, &c.writer, err);
   if (s) return s;
   s = write_axis(&c, progress, user, err);

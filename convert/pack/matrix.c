@@ -16,6 +16,7 @@ typedef struct packing {
   annb_txn *txn;
   const annb_pack_options *options;
   uint32_t columns;
+  const annb_shuffle *shuffle;
   annb_orders orders;
   annb_order_log *log; /* of a CSR source */
 } packing;
@@ -130,7 +131,7 @@ static annb_status write_rows(packing *p, annb_error *err) {
   annb_ahead *rows;
   annb_rows_chunk chunk = {.n_rows = 1};
   annb_rows_options options = {p->options->memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options->progress, p->options->user,
-                               from->form == ANNB_CSC ? p->orders.rank : NULL, p->options->n_threads};
+                               from->form == ANNB_CSC ? p->orders.rank : NULL, p->options->n_threads, p->shuffle};
   annb_status s = annb_ahead_open(from, &options, p->log ? log_order : NULL, p->log, &rows, err);
   if (s) return s;
   for (uint64_t done = 0; !s && chunk.n_rows;) {
@@ -145,8 +146,8 @@ static annb_status write_rows(packing *p, annb_error *err) {
 }
 
 annb_status annb_pack_matrix_write(annb_pack_matrix *m, const annb_source *source, annb_txn *txn, uint32_t columns,
-                                   const annb_pack_options *options, annb_error *err) {
-  packing p = {.m = m, .txn = txn, .options = options, .columns = columns};
+                                   const annb_pack_options *options, const annb_shuffle *shuffle, annb_error *err) {
+  packing p = {.m = m, .txn = txn, .options = options, .columns = columns, .shuffle = shuffle};
   annb_source_matrix_close(&m->from);
   annb_status s = annb_source_matrix_open(&m->from, source, m->name, err);
   if (!s) s = find_orders(&p, err);

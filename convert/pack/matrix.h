@@ -2,6 +2,7 @@
 #ifndef ANNB_CONVERT_PACK_MATRIX_H
 #define ANNB_CONVERT_PACK_MATRIX_H
 
+#include "../rows/shuffle.h"
 #include "../source/source.h"
 
 #include <annblock/convert.h>
@@ -20,9 +21,9 @@ typedef struct annb_pack_matrix {
 annb_status annb_pack_matrix_open(annb_pack_matrix *m, const annb_source *source, const char *name, annb_error *err);
 
 /* Write its rows, opened anew. `columns` is the object of the part's columns, which segments name; options->memory and n_threads are
- * set. */
+ * set. `shuffle`: the order of the rows, or NULL. */
 annb_status annb_pack_matrix_write(annb_pack_matrix *m, const annb_source *source, annb_txn *txn, uint32_t columns,
-                                   const annb_pack_options *options, annb_error *err);
+                                   const annb_pack_options *options, const annb_shuffle *shuffle, annb_error *err);
 
 /* Enter it in the manifest as the row `matrix` of the part `part`. `nnz` may be NULL. */
 annb_status annb_pack_matrix_attach(annb_pack_matrix *m, uint32_t part, uint32_t matrix, uint64_t *nnz, annb_error *err);

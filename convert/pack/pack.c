@@ -69,24 +69,18 @@ static annb_status check_input(const pack *p, annb_error *err) {
 
 /* ---- several files: what is refused is refused before anything large is written ---- */
 
-static annb_fmt_matrix *find_matrix(const annb_manifest *m, const char *name) {
-  for (uint32_t i = 0; i < m->n_matrices; i++)
-    if (m->matrices[i].name_length == strlen(name) && !memcmp(m->names + m->matrices[i].name_offset, name, strlen(name)))
-      return &m->matrices[i];
-  return NULL;
-}
-
 /* A matrix must be as wide as in the files before. Lists of genes of raw are not compared, so it cannot be one matrix. */
 static annb_status check_matrix(pack *p, const annb_pack_matrix *m, annb_error *err) {
-  const annb_fmt_matrix *there = find_matrix(&p->shapes, m->name);
+  uint32_t found = annb_manifest_find_matrix(&p->shapes, m->name), ignored;
+  const annb_fmt_matrix *there = found == ANNB_NONE ? NULL : &p->shapes.matrices[found];
   annb_fmt_matrix row = {.n_cols = m->from.n_cols, .axes = (uint8_t)m->axes, .dtype = (uint8_t)m->from.dtype};
-  uint32_t ignored;
   if (m->axes == ANNB_OBS_RAW_VAR)
-    return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s of several files cannot be one matrix: each has its own list of genes", m->name);
+    return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s of several files cannot be one matrix: each has its own list of genes",
+                     m->name);
   if (!there) return annb_manifest_add_matrix(&p->shapes, m->name, row, &ignored, err);
   if (there->axes == m->axes && (m->axes == ANNB_OBS_VAR || there->n_cols == m->from.n_cols)) return ANNB_OK;
-  return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s has %llu columns, and %llu in the other cells: it cannot be one matrix", m->name,
-                   (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
+  return annb_fail(err, ANNB_EUNSUPPORTED, m->from.file, "%s has %llu columns, and %llu in the other cells: it cannot be one matrix",
+                   m->name, (unsigned long long)m->from.n_cols, (unsigned long long)there->n_cols);
 }
 
 static bool is_named(const pack *p, const char *name) {
@@ -171,12 +165,9 @@ static annb_status look_at_all(pack *p, annb_error *err) {
 
 /* The row of the transaction's matrix table, which parts share. */
 static annb_status add_matrix(pack *p, const annb_pack_matrix *m, uint32_t *row, annb_error *err) {
-  const annb_manifest *own = annb_txn_manifest(p->txn);
   const annb_matrix_spec spec = {m->name, m->from.n_cols, m->axes, m->from.dtype, ANNB_ABSENT_NEVER};
-  const annb_fmt_matrix *there = find_matrix(own, m->name);
-  if (!there) return annb_txn_add_matrix(p->txn, &spec, row, err);
-  *row = (uint32_t)(there - own->matrices);
-  return ANNB_OK;
+  *row = annb_manifest_find_matrix(annb_txn_manifest(p->txn), m->name);
+  return *row == ANNB_NONE ? annb_txn_add_matrix(p->txn, &spec, row, err) : ANNB_OK;
 }
 
 static annb_status add_part(pack *p, annb_pack_part *part, annb_error *err) {

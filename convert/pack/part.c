@@ -83,13 +83,15 @@ annb_status annb_pack_part_open(annb_pack_part *part, const char *input, const a
   if (stat(input, &part->before)) return annb_fail_errno(err, input, "open");
   annb_status s = annb_source_open(&part->source, input, options->memory, err);
   if (s) return s;
-  part->spec = (annb_part_spec){part->source.obs.length, part->source.var.length, ANNB_NONE, ANNB_NONE, ANNB_NONE};
-  return open_matrices(part, err);
+  part->spec = (annb_part_spec){part->source.obs.length, part->source.var.length, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE};
+  if (options->shuffle) s = annb_shuffle_open(part->spec.n_rows, options->seed, &part->shuffle, err);
+  return s ? s : open_matrices(part, err);
 }
 
 void annb_pack_part_close(annb_pack_part *part) {
   for (size_t i = 0; i < part->n_matrices; i++) annb_pack_matrix_close(&part->matrices[i]);
   free(part->matrices);
+  annb_shuffle_close(part->shuffle);
   if (part->source.path) annb_source_close(&part->source);
   *part = (annb_pack_part){.input = NULL};
 }
@@ -107,7 +109,7 @@ annb_status annb_pack_part_unchanged(const annb_pack_part *part, annb_error *err
 /* ---- write ---- */
 
 annb_status annb_pack_part_write_columns(annb_pack_part *part, annb_txn *txn, annb_error *err) {
-  return annb_columns_write(&part->source, txn, part->options->progress, part->options->user, &part->spec.columns, err);
+  return annb_columns_write(&part->source, txn, part->shuffle, part->options->progress, part->options->user, &part->spec.columns, err);
 }
 
 annb_status annb_pack_part_write_sidecar(annb_pack_part *part, annb_txn *txn, const annb_packed *packed, size_t n_packed, annb_error *err) {
@@ -135,8 +137,9 @@ static annb_status write_rest(annb_pack_part *part, annb_txn *txn, annb_error *e
 
 annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err) {
   annb_status s = part->spec.columns == ANNB_NONE ? annb_pack_part_write_columns(part, txn, err) : ANNB_OK;
+  if (!s && part->shuffle) s = annb_shuffle_write(part->shuffle, txn, &part->spec.row_order, err);
   for (size_t i = 0; i < part->n_matrices && !s; i++)
-    s = annb_pack_matrix_write(&part->matrices[i], &part->source, txn, part->spec.columns, part->options, err);
+    s = annb_pack_matrix_write(&part->matrices[i], &part->source, txn, part->spec.columns, part->options, part->shuffle, err);
   return s ? s : write_rest(part, txn, err);
 }
 

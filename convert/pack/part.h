@@ -20,6 +20,7 @@ typedef struct annb_pack_part {
   size_t n_matrices;
   uint32_t n_left; /* with "all": matrices that cannot be packed */
   annb_error left; /* why the first cannot */
+  annb_shuffle *shuffle; /* NULL: rows stay as they are */
   annb_part_spec spec; /* n_rows and n_vars once open, objects once written */
 } annb_pack_part;
 
@@ -27,7 +28,7 @@ typedef struct annb_pack_part {
  * datasets are closed again until they are written. `input` and `options` must outlive the part. Close in any case. */
 annb_status annb_pack_part_open(annb_pack_part *part, const char *input, const annb_pack_options *options, annb_error *err);
 
-/* Write columns (unless spec.columns is an object of `txn` already), matrices, sidecar and restore file as objects of `txn`. */
+/* Write columns (unless spec.columns is an object of `txn` already), row order, matrices, sidecar and restore file as objects of `txn`. */
 annb_status annb_pack_part_write(annb_pack_part *part, annb_txn *txn, annb_error *err);
 
 /* Attach every matrix to the part row `row`, which was added last: matrix i as row matrix_rows[i] of the matrix table. `nnz` (of all

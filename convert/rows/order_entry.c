@@ -29,8 +29,8 @@ static size_t moves_length(uint32_t n, uint32_t moved) { return MOVES_HEAD + (si
 
 size_t annb_order_entry_bound(uint32_t n) { return full_length(n); }
 
-/* The elements that may keep their order: a longest ascending run of places, as links from its last element back; UINT32_MAX ends them. Returns
- * its length, or 0 once it must be shorter than `least`. `ends[k]` is the element of least place that ends a run of k + 1. */
+/* The elements that may keep their order: a longest ascending run of places, as links from its last element back; UINT32_MAX ends them.
+ * Returns its length, or 0 once it must be shorter than `least`. `ends[k]` is the element of least place that ends a run of k + 1. */
 static uint32_t longest(const uint32_t *place, uint32_t n, uint32_t least, uint32_t *ends, uint32_t *back, uint32_t *last) {
   uint32_t length = 0;
   for (uint32_t i = 0; i < n; i++) {

@@ -38,7 +38,7 @@ annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t d
   return annb_fail(err, ANNB_ECANCELED, r->m->file, "packing was cancelled");
 }
 
-annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err) {
+static annb_status start_transpose(annb_rows *r, annb_error *err) {
   if (r->m->n_rows > UINT32_MAX)
     return annb_h5_fail(err, ANNB_EUNSUPPORTED, r->m->file, r->m->path,
                         "has more than 2^32 rows and is not stored by rows: convert it to CSR first");
@@ -158,6 +158,47 @@ static annb_status next_transposed(annb_rows *r, annb_rows_chunk *chunk, annb_er
   return ANNB_OK;
 }
 
+/* ---- another order: all rows go through the transposer ---- */
+
+static annb_status next_straight(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+  return r->m->form == ANNB_CSR ? annb_rows_next_csr(r, chunk, err) : annb_rows_next_dense(r, chunk, err);
+}
+
+/* `first`: the source's number of its first row. */
+static annb_status push_chunk(annb_rows *r, const annb_rows_chunk *chunk, uint64_t first, uint32_t **keys, uint64_t *room,
+                              annb_error *err) {
+  const uint64_t n = chunk->indptr[chunk->n_rows] - chunk->indptr[0];
+  if (n > *room) {
+    free(*keys);
+    *keys = malloc(n * sizeof **keys);
+    *room = *keys ? n : 0;
+    if (!*keys) return annb_fail_memory(err);
+  }
+  for (uint64_t i = 0, at = 0; i < chunk->n_rows; i++) {
+    const uint32_t key = annb_rows_key(r, first + i);
+    for (const uint64_t end = chunk->indptr[i + 1] - chunk->indptr[0]; at < end; at++) (*keys)[at] = key;
+  }
+  return n ? annb_transpose_push(r->transpose, n, *keys, chunk->indices, chunk->values, err) : ANNB_OK;
+}
+
+static annb_status spool_rows(annb_rows *r, annb_error *err) {
+  annb_rows_chunk chunk = {.n_rows = 1};
+  uint32_t *keys = NULL;
+  uint64_t room = 0;
+  annb_status s = ANNB_OK;
+  while (!s && chunk.n_rows) {
+    const uint64_t first = r->row;
+    s = next_straight(r, &chunk, err);
+    if (!s && chunk.n_rows) s = push_chunk(r, &chunk, first, &keys, &room, err);
+    if (!s) s = annb_rows_progress(r, "shuffling rows", r->row, r->m->n_rows, err);
+  }
+  free(keys);
+  free(r->band);
+  r->band = NULL;
+  r->row = 0;
+  return s;
+}
+
 /* ---- the whole ---- */
 
 annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options *options, annb_rows **out, annb_error *err) {
@@ -196,11 +237,11 @@ void annb_rows_close(annb_rows *r) {
 
 annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
   uint64_t height;
-  if (r->m->form == ANNB_CSR) return annb_rows_next_csr(r, chunk, err);
-  if (r->m->form == ANNB_DENSE && annb_rows_dense_fits(r, &height)) return annb_rows_next_dense(r, chunk, err);
+  const bool straight = r->m->form == ANNB_CSR || (r->m->form == ANNB_DENSE && annb_rows_dense_fits(r, &height));
+  if (straight && !r->options.shuffle) return next_straight(r, chunk, err);
   if (!r->spooled) {
-    annb_status s = annb_rows_start_transpose(r, err);
-    if (!s) s = r->m->form == ANNB_CSC ? annb_rows_spool_csc(r, err) : annb_rows_spool_dense(r, err);
+    annb_status s = start_transpose(r, err);
+    if (!s) s = straight ? spool_rows(r, err) : r->m->form == ANNB_CSC ? annb_rows_spool_csc(r, err) : annb_rows_spool_dense(r, err);
     if (s) return s;
     r->spooled = true;
   }

@@ -3,6 +3,7 @@
 #define ANNB_CONVERT_ROWS_H
 
 #include "../source/source.h"
+#include "shuffle.h"
 
 #include <annblock/convert.h>
 
@@ -15,6 +16,7 @@ typedef struct annb_rows_options {
   void *user;
   const uint32_t *row_rank; /* CSC: where each row stands in the order that columns are expected to have; NULL: by number */
   uint32_t n_threads;       /* to decompress with; 0 = 1 */
+  const annb_shuffle *shuffle; /* give the rows in this order; NULL: in the source's */
 } annb_rows_options;
 
 /* `m` must stay open. Nothing is read yet but the first row pointer. */

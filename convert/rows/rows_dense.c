@@ -97,13 +97,13 @@ static annb_status flush(annb_rows *r, box *b, annb_error *err) {
   return s;
 }
 
-/* Elements of a row of the box, in pieces that fit the waiting elements. */
-static annb_status push_row(annb_rows *r, box *b, const uint8_t *row, uint64_t n, uint64_t row_number, uint64_t column, annb_error *err) {
+/* Elements of a row of the box, which goes by `key`, in pieces that fit the waiting elements. */
+static annb_status push_row(annb_rows *r, box *b, const uint8_t *row, uint64_t n, uint32_t key, uint64_t column, annb_error *err) {
   for (uint64_t j = 0; j < n;) {
     uint64_t piece = n - j < PUSH - b->n ? n - j : PUSH - b->n;
     uint64_t k =
         compact(row + j * r->value_size, piece, r->value_size, (uint32_t)(column + j), b->columns + b->n, b->values + b->n * r->value_size);
-    for (uint64_t i = 0; i < k; i++) b->keys[b->n + i] = (uint32_t)row_number;
+    for (uint64_t i = 0; i < k; i++) b->keys[b->n + i] = key;
     b->n += k;
     j += piece;
     annb_status s = b->n == PUSH ? flush(r, b, err) : ANNB_OK;
@@ -116,7 +116,8 @@ static annb_status push_box(annb_rows *r, box *b, uint64_t row, uint64_t col, an
   const annb_source_matrix *m = r->m;
   uint64_t rows = b->rows < m->n_rows - row ? b->rows : m->n_rows - row, cols = b->cols < m->n_cols - col ? b->cols : m->n_cols - col;
   annb_status s = annb_values_read_box(&m->data, m->memory_type, row, rows, col, cols, b->bytes, err);
-  for (uint64_t i = 0; i < rows && !s; i++) s = push_row(r, b, b->bytes + i * cols * r->value_size, cols, row + i, col, err);
+  for (uint64_t i = 0; i < rows && !s; i++)
+    s = push_row(r, b, b->bytes + i * cols * r->value_size, cols, annb_rows_key(r, row + i), col, err);
   return s;
 }
 

@@ -48,13 +48,16 @@ void annb_rows_trade(annb_rows *r, annb_rows_buffers *other);
 annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err);
 /* False when the caller wants to stop. */
 annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err);
-/* The transposer, grouping by row: ANNB_EUNSUPPORTED for more than 2^32 rows. */
-annb_status annb_rows_start_transpose(annb_rows *r, annb_error *err);
 
 /* Make the window hold a row, unless all are used up (at == have). */
 annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err);
 /* Elements [first, first + n) into `indices` (as u32, all below `limit`) and `values`. */
 annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, uint64_t limit, annb_error *err);
+
+/* The number that row `row` of the source gets. */
+static inline uint32_t annb_rows_key(const annb_rows *r, uint64_t row) {
+  return (uint32_t)(r->options.shuffle ? annb_shuffle_place(r->options.shuffle, row) : row);
+}
 
 annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error *err);
 annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err);

@@ -62,17 +62,34 @@ static annb_status check_rest(annb_pointers *w, annb_error *err) {
   return s;
 }
 
+/* New numbers of all rows: to look them up is faster than to work them out for each element. NULL: they stay, or are too many. */
+static uint32_t *list_keys(const annb_rows *r) {
+  const uint64_t n = r->m->n_rows;
+  uint32_t *keys = r->options.shuffle && n <= r->options.memory / 16 / sizeof *keys ? malloc(n * sizeof *keys) : NULL;
+  for (uint64_t i = 0; keys && i < n; i++) keys[i] = annb_rows_key(r, i);
+  return keys;
+}
+
+/* The rows of the elements that were read last, by their new numbers. */
+static void number_rows(annb_rows *r, const uint32_t *keys, uint64_t n) {
+  uint32_t *rows = r->indices;
+  if (!r->options.shuffle) return;
+  for (uint64_t i = 0; i < n; i++) rows[i] = keys ? keys[rows[i]] : annb_rows_key(r, rows[i]);
+}
+
 annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err) {
   const annb_source_matrix *m = r->m;
-  uint32_t *columns = malloc(r->wanted * sizeof *columns), before = 0;
+  uint32_t *columns = malloc(r->wanted * sizeof *columns), *keys = list_keys(r), before = 0;
   annb_status s = columns ? ANNB_OK : annb_fail_memory(err);
   for (uint64_t i = 0, n; i < m->nnz && !s; i += n) {
     n = r->wanted < m->nnz - i ? r->wanted : m->nnz - i;
     s = annb_rows_read_elements(r, i, n, m->n_rows, err);
     if (!s) s = number_columns(r, i, n, columns, &before, err);
+    if (!s) number_rows(r, keys, n);
     if (!s) s = annb_transpose_push(r->transpose, n, r->indices, columns, r->values, err);
     if (!s) s = annb_rows_progress(r, "reading columns", i + n, m->nnz, err);
   }
   free(columns);
+  free(keys);
   return s ? s : check_rest(&r->pointers, err);
 }

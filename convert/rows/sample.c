@@ -24,7 +24,8 @@ static annb_status begin(annb_sample *sample, uint64_t nnz, annb_error *err) {
 }
 
 /* Elements [first, first + n) of one row: n is no more than the room left. `buffer` has room for PIECE. */
-static annb_status add_elements(const annb_source_matrix *m, annb_sample *sample, uint64_t first, uint64_t n, int64_t *buffer, annb_error *err) {
+static annb_status add_elements(const annb_source_matrix *m, annb_sample *sample, uint64_t first, uint64_t n, int64_t *buffer,
+                                annb_error *err) {
   const uint64_t limit = m->form == ANNB_CSR ? m->n_cols : m->n_rows;
   annb_status s = ANNB_OK;
   bool start = true;
@@ -133,7 +134,8 @@ static bool is_zero(const uint8_t *value, size_t size) {
 }
 
 /* Rows [first, first + n), in boxes of up to DENSE_ROOM values. */
-static annb_status count_dense_rows(const annb_source_matrix *m, uint64_t first, uint64_t n, uint8_t *buffer, uint32_t *counts, annb_error *err) {
+static annb_status count_dense_rows(const annb_source_matrix *m, uint64_t first, uint64_t n, uint8_t *buffer, uint32_t *counts,
+                                    annb_error *err) {
   const uint64_t size = H5Tget_size(m->memory_type), width = m->n_cols < DENSE_ROOM ? m->n_cols : DENSE_ROOM, height = DENSE_ROOM / width;
   annb_status s = ANNB_OK;
   for (uint64_t row = 0; row < n && !s; row += height)

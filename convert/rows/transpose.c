@@ -1,6 +1,7 @@
 /* Pushing puts elements into buckets of 2^shift neighbouring keys. A bucket's bytes are runs of elements that share their payload or their
  * key, so that an element takes little more than its value and the low bits of its key; full blocks of runs go to the spool file. Pulling
- * takes one bucket after the other: one that fits memory is sorted by counting (a leaf), a larger one is split into buckets of fewer keys. */
+ * takes one bucket after the other: one that fits memory is sorted by counting (a leaf), a larger one is split into buckets of fewer
+ * keys. */
 #include "transpose.h"
 
 #include "../../store/error.h"
@@ -62,7 +63,8 @@ struct annb_transpose {
   uint64_t raw_room, keys_room, elements_room;
 };
 
-/* A run as it is in a block: a constant, count × 2 + by_key, then the keys from the bucket's first on (by_key: the payloads), and the values. */
+/* A run as it is in a block: a constant, count × 2 + by_key, then the keys from the bucket's first on (by_key: the payloads), and the
+ * values. */
 typedef struct run {
   uint32_t constant, n;
   bool by_key;

@@ -38,7 +38,8 @@ static hid_t creation_like(hid_t like) {
 annb_status annb_file_create(const char *path, hid_t like, hid_t *file, annb_error *err) {
   hid_t creation = creation_like(like), access = H5Pcreate(H5P_FILE_ACCESS);
   *file = -1;
-  if (creation >= 0 && access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST) >= 0 && annb_driver_set(access) >= 0) {
+  if (creation >= 0 && access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST) >= 0 &&
+      annb_driver_set(access) >= 0) {
     errno = 0;
     *file = H5Fcreate(path, H5F_ACC_EXCL, creation, access);
   }

@@ -154,7 +154,8 @@ static herr_t on_attr(hid_t object, const char *name, const H5A_info_t *info, vo
   return add(user, name) ? 0 : -1;
 }
 
-hid_t annb_h5_creation(hid_t object) {
+/* Creation properties of an open group, dataset or committed datatype. */
+static hid_t creation(hid_t object) {
   switch (H5Iget_type(object)) {
     case H5I_GROUP: return H5Gget_create_plist(object);
     case H5I_DATASET: return H5Dget_create_plist(object);
@@ -165,7 +166,7 @@ hid_t annb_h5_creation(hid_t object) {
 
 annb_status annb_attrs_read(hid_t object, bool by_name, const char *file, const char *path, annb_links *out, annb_error *err) {
   *out = (annb_links){0};
-  hid_t properties = annb_h5_creation(object);
+  hid_t properties = creation(object);
   unsigned flags = 0;
   if (properties < 0 || H5Pget_attr_creation_order(properties, &flags) < 0) flags = 0;
   annb_h5_close(&properties);

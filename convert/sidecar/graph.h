@@ -51,8 +51,6 @@ void annb_links_free(annb_links *links);
 /* Names of all attributes, in order of creation where that is tracked unless `by_name`: rows have only names. */
 annb_status annb_attrs_read(hid_t object, bool by_name, const char *file, const char *path, annb_links *out, annb_error *err);
 
-/* Creation properties of an open group, dataset or committed datatype. */
-hid_t annb_h5_creation(hid_t object);
 
 /* Open a dataset; raw data in external files is looked for beside the file. One chunk fits the cache, up to 256 MiB. */
 hid_t annb_h5_open_dataset(hid_t group, const char *name);

@@ -175,14 +175,8 @@ static annb_status join_restore(joining *j, annb_error *err) {
   return s;
 }
 
-annb_status annb_merge(const char *sidecar, const char *restore, const char *out, const annb_going *going, annb_merged *merged,
-                       annb_error *err) {
-  static const annb_merge_filters source = {ANNB_COMPRESSION_SOURCE, 0};
-  return annb_merge_filtered(sidecar, restore, out, &source, going, merged, err);
-}
-
-annb_status annb_merge_filtered(const char *sidecar, const char *restore, const char *out, const annb_merge_filters *filters,
-                                const annb_going *going, annb_merged *merged, annb_error *err) {
+annb_status annb_merge(const char *sidecar, const char *restore, const char *out, const annb_merge_filters *filters,
+                       const annb_going *going, annb_merged *merged, annb_error *err) {
   *merged = (annb_merged){sidecar, restore, out, -1, -1, -1, NULL, 0};
   annb_status s = annb_h5_open(sidecar, &merged->sidecar, err);
   if (!s && restore) s = annb_h5_open(restore, &merged->restore, err);
@@ -190,8 +184,8 @@ annb_status annb_merge_filtered(const char *sidecar, const char *restore, const 
   joining j = {.tree = {.in = merged->sidecar, .in_name = sidecar, .out = {merged->out, -1}, .out_name = {out, out}}, .merged = merged};
   j.tree.user = &j;
   if (going) j.tree.going = *going;
-  j.tree.compression = filters->compression;
-  j.tree.level = filters->level;
+  j.tree.compression = filters ? filters->compression : ANNB_COMPRESSION_SOURCE;
+  j.tree.level = filters ? filters->level : 0;
   if (!s) s = annb_tree_copy(&j.tree, false, err);
   if (!s && restore) s = join_restore(&j, err);
   if (!s) s = annb_tree_finish(&j.tree, err);

@@ -20,17 +20,15 @@ typedef struct annb_merged {
   size_t n_empty;
 } annb_merged;
 
-/* Create the file `out` from the sidecar and the restore file (NULL: none). The three stay open; close whether it succeeds or not. The
- * names must outlive `merged`. `going` may be NULL. */
-annb_status annb_merge(const char *sidecar, const char *restore, const char *out, const annb_going *going, annb_merged *merged,
-                       annb_error *err);
-/* The same with other filters for the datasets that have no data yet. */
+/* Of the datasets that have no data yet. */
 typedef struct annb_merge_filters {
   annb_compression compression;
   int level; /* of gzip, 1 to 9 */
 } annb_merge_filters;
-annb_status annb_merge_filtered(const char *sidecar, const char *restore, const char *out, const annb_merge_filters *filters,
-                                const annb_going *going, annb_merged *merged, annb_error *err);
+/* Create the file `out` from the sidecar and the restore file (NULL: none). The three stay open; close whether it succeeds or not. The
+ * names must outlive `merged`. `filters` may be NULL: the source's. `going` may be NULL. */
+annb_status annb_merge(const char *sidecar, const char *restore, const char *out, const annb_merge_filters *filters,
+                       const annb_going *going, annb_merged *merged, annb_error *err);
 /* The dataset at `path` when it has no data yet, else NULL: it is whole, or not there. */
 annb_empty *annb_merged_find(const annb_merged *merged, const char *path);
 /* Flush and close the output, close the others. */

@@ -12,8 +12,8 @@ typedef struct annb_packed {
   bool keep_indptr;   /* `indptr` stays whole: it is not of an integer type */
 } annb_packed;
 
-/* Write both files for the open source `file` (called `input` in messages). Both paths must not exist yet; on failure they may be left behind
- * for the caller to remove. ANNB_EINPUT, ANNB_EUNSUPPORTED, ANNB_EIO name the object. `going` may be NULL. */
+/* Write both files for the open source `file` (called `input` in messages). Both paths must not exist yet; on failure they may be left
+ * behind for the caller to remove. ANNB_EINPUT, ANNB_EUNSUPPORTED, ANNB_EIO name the object. `going` may be NULL. */
 annb_status annb_sidecar_write(hid_t file, const char *input, const annb_packed *packed, size_t n_packed, const char *sidecar_path,
                                const char *restore_path, const annb_going *going, annb_error *err);
 

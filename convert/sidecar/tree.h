@@ -93,8 +93,6 @@ hid_t annb_tree_plain_properties(hid_t dataset);
 annb_status annb_tree_type(annb_tree *tree, uint32_t node, const char *name, hid_t type, hid_t *out, annb_error *err);
 /* Nothing was ever written to `from`, and a copy with its fill value reads the same. */
 bool annb_tree_unwritten(hid_t from);
-/* Copy elements of `from` to `to`, in pieces; not for types with references. */
-annb_status annb_tree_values(annb_tree *tree, hid_t from, hid_t to, const char *path, annb_error *err);
 
 /* ---- between tree.c and its other files ---- */
 

@@ -207,7 +207,8 @@ static annb_status copy_piece(const copying *c, const annb_pieces *pieces, annb_
   return s;
 }
 
-annb_status annb_tree_values(annb_tree *tree, hid_t from, hid_t to, const char *path, annb_error *err) {
+/* Copy elements of `from` to `to`, in pieces; not for types with references. */
+static annb_status copy_values(annb_tree *tree, hid_t from, hid_t to, const char *path, annb_error *err) {
   annb_pieces pieces;
   hid_t type = H5Dget_type(from), space = H5Dget_space(from);
   copying c = {.tree = tree, .from = from, .to = to, .memory = H5Tcopy(type), .path = path};
@@ -288,7 +289,7 @@ static annb_status rewrite(annb_tree *tree, const annb_place *place, const annb_
   char *path = annb_graph_path(&tree->graph, place->node, link->name);
   *copy = space < 0 || properties < 0 ? -1 : H5Dcreate2(place->to, link->name, type, space, link_properties, properties, H5P_DEFAULT);
   annb_status s = *copy < 0 ? annb_h5_fail(err, ANNB_EIO, tree->in_name, path, "the dataset cannot be copied") : ANNB_OK;
-  if (!s && values) s = annb_tree_values(tree, dataset, *copy, path, err);
+  if (!s && values) s = copy_values(tree, dataset, *copy, path, err);
   free(path);
   annb_h5_close(&link_properties);
   annb_h5_close(&properties);

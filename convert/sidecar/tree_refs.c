@@ -194,7 +194,8 @@ static annb_status fill_piece(pass *p, const annb_pieces *pieces, hid_t from, hi
   if (s) return s;
   bool empty = annb_all_zero(buffer, pieces->n * H5Tget_size(memory)); /* what was never written reads so in the copy too */
   s = annb_references(memory, buffer, pieces->n, translate, p, err);
-  if (!s && !empty) s = annb_pieces_write(pieces, to, p->tree->out_name[p->tree->graph.nodes[p->holder->node].out], path, memory, buffer, err);
+  if (!s && !empty)
+    s = annb_pieces_write(pieces, to, p->tree->out_name[p->tree->graph.nodes[p->holder->node].out], path, memory, buffer, err);
   hid_t space = pieces->rank ? H5Screate_simple(pieces->rank, pieces->count, NULL) : H5Screate(H5S_SCALAR);
   H5Dvlen_reclaim(memory, space, H5P_DEFAULT, buffer);
   annb_h5_close(&space);

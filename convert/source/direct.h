@@ -1,5 +1,5 @@
-/* Values of a dataset read past HDF5 where that is exactly the same: contiguous values by their offset in the file; chunks taken as they are
- * and decompressed by several threads. Types are not converted: the values come as they are in the file. */
+/* Values of a dataset read past HDF5 where that is exactly the same: contiguous values by their offset in the file; chunks taken as they
+ * are and decompressed by several threads. Types are not converted: the values come as they are in the file. */
 #ifndef ANNB_CONVERT_DIRECT_H
 #define ANNB_CONVERT_DIRECT_H
 

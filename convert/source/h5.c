@@ -69,7 +69,9 @@ static annb_status find_signature(const char *path, uint8_t superblock[SUPERBLOC
   annb_io_close(fd, path, NULL);
   if (s) return s;
   if (size == 0) return annb_fail(err, ANNB_EINPUT, path, "is empty");
-  return annb_fail(err, ANNB_EINPUT, path, "is not an HDF5 file: no HDF5 signature was found (a partial download, a pointer file of a large-file system, or text?)");
+  return annb_fail(
+      err, ANNB_EINPUT, path,
+      "is not an HDF5 file: no HDF5 signature was found (a partial download, a pointer file of a large-file system, or text?)");
 }
 
 static annb_status check_file(const char *path, annb_error *err) {
@@ -80,7 +82,8 @@ static annb_status check_file(const char *path, annb_error *err) {
   s = manifests ? annb_io_kind(manifests, &inner, err) : annb_fail_memory(err);
   free(manifests);
   if (s) return s;
-  return annb_fail(err, ANNB_EINPUT, path, inner == ANNB_PATH_DIR ? "is an annblock store, not a .h5ad file" : "is a directory, not a .h5ad file");
+  return annb_fail(err, ANNB_EINPUT, path,
+                   inner == ANNB_PATH_DIR ? "is an annblock store, not a .h5ad file" : "is a directory, not a .h5ad file");
 }
 
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
@@ -96,7 +99,8 @@ annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   *file = H5Fopen(path, H5F_ACC_RDONLY, access);
   H5Pclose(access);
   if (*file < 0)
-    return annb_h5_fail(err, ANNB_EINPUT, path, NULL, "HDF5 cannot open it: it is cut short, damaged, or was not closed by the program that wrote it");
+    return annb_h5_fail(err, ANNB_EINPUT, path, NULL,
+                        "HDF5 cannot open it: it is cut short, damaged, or was not closed by the program that wrote it");
   return ANNB_OK;
 }
 
@@ -280,8 +284,8 @@ static annb_status move_rows(hid_t dataset, const char *file, const char *object
   hsize_t dims[32] = {0}, start[32] = {0}, count[32];
   int rank = annb_h5_extent(dataset, dims, NULL);
   if (rank < 1 || first > dims[0] || n > dims[0] - first)
-    return annb_h5_fail(err, ANNB_EINPUT, file, object, "has %llu rows; rows %llu to %llu are needed", (unsigned long long)dims[0], (unsigned long long)first,
-                        (unsigned long long)(first + n));
+    return annb_h5_fail(err, ANNB_EINPUT, file, object, "has %llu rows; rows %llu to %llu are needed", (unsigned long long)dims[0],
+                        (unsigned long long)first, (unsigned long long)(first + n));
   if (n == 0) return ANNB_OK;
   memcpy(count, dims, sizeof count);
   start[0] = first;

@@ -21,8 +21,8 @@ void annb_h5_quiet_end(annb_h5_quiet saved);
 annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Open an input for reading, without file locks. ANNB_EIO when it cannot be read, ANNB_EINPUT with the reason when it is not HDF5, cut short,
- * or was not closed by its writer. Makes the filter LZF known. */
+/* Open an input for reading, without file locks. ANNB_EIO when it cannot be read, ANNB_EINPUT with the reason when it is not HDF5, cut
+ * short, or was not closed by its writer. Makes the filter LZF known. */
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err);
 
 /* Close any of the handles below when >= 0, and set it to -1. */
@@ -34,14 +34,16 @@ bool annb_h5_exists(hid_t parent, const char *path);
 /* ANNB_EINPUT when `name` is an external link that leads nowhere: it names the other file. ANNB_OK for everything else. */
 annb_status annb_h5_check_external(hid_t parent, const char *file, const char *name, annb_error *err);
 
-/* A string attribute (scalar or of one element; fixed or variable length) in fresh memory, or NULL when there is none or it is no string. */
+/* A string attribute (scalar or of one element; fixed or variable length) in fresh memory, or NULL when there is none or it is no
+ * string. */
 char *annb_h5_attr_string(hid_t object, const char *name);
-/* Up to `max` elements of an integer attribute or of an array of them; returns how many it has, −1 when there is none or it is not integer. */
+/* Up to `max` elements of an integer attribute or of an array of them; returns how many it has, −1 when there is none or it is not
+ * integer. */
 int annb_h5_attr_u64(hid_t object, const char *name, uint64_t *out, int max);
 int annb_h5_attr_i64(hid_t object, const char *name, int64_t *out, int max);
 
-/* The value type of an HDF5 type: integers and IEEE floats of whole bytes, h5py's bool (an enum of one byte). False otherwise. With `memory` not NULL
- * the type to read it with: the same bits, little-endian; to be closed by the caller. */
+/* The value type of an HDF5 type: integers and IEEE floats of whole bytes, h5py's bool (an enum of one byte). False otherwise. With
+ * `memory` not NULL the type to read it with: the same bits, little-endian; to be closed by the caller. */
 bool annb_h5_dtype(hid_t type, annb_dtype *dtype, hid_t *memory);
 /* Is it an integer of 1, 2, 4 or 8 bytes? */
 bool annb_h5_is_integer(hid_t type);

@@ -16,7 +16,8 @@ typedef struct annb_filters {
   size_t element; /* of shuffle: bytes */
 } annb_filters;
 
-/* The pipeline of a creation property list; false unless it has filters and all are undone here: each at most once, at most one compressor. */
+/* The pipeline of a creation property list; false unless it has filters and all are undone here: each at most once, at most one
+ * compressor. */
 bool annb_filters_read(hid_t creation, annb_filters *out);
 
 /* Scratch of one thread; a zeroed one is ready. */
@@ -38,8 +39,8 @@ typedef enum annb_unfilter_result {
 /* "gzip stream is damaged" and the like, to follow "its chunk … : the ". */
 const char *annb_unfilter_text(annb_unfilter_result result);
 
-/* The chunk in[0 … n) of the file into out[0 … size), exactly. A bit of `skipped` is a filter that was left out when it was written, as HDF5
- * notes per chunk. */
+/* The chunk in[0 … n) of the file into out[0 … size), exactly. A bit of `skipped` is a filter that was left out when it was written, as
+ * HDF5 notes per chunk. */
 annb_unfilter_result annb_unfilter_chunk(annb_unfilter *u, const annb_filters *filters, unsigned skipped, const uint8_t *in, size_t n,
                                          uint8_t *out, size_t size);
 

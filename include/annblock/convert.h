@@ -50,6 +50,10 @@ typedef struct annb_pack_options {
    * dimensions (dense, CSR, CSC). NULL: X where there is one. The order of the names does not matter. The rest stays in the sidecar. */
   const char *const *matrices;
   size_t n_matrices;
+  /* Store the rows of each part in a random order, which depends on `seed` and the part's number of rows alone (SPEC.md 5.5.1). Readers see
+   * that order; export restores the source's. At most 2^32 rows. */
+  bool shuffle;
+  uint64_t seed;
 } annb_pack_options;
 
 typedef struct annb_pack_result {
@@ -90,7 +94,7 @@ typedef struct annb_annotate_options {
 } annb_annotate_options;
 
 /* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var,
- * and all that is not packed. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be
+ * and all that is not packed; of a part that was shuffled, in the order of its source. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be
  * missing) and is ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices.
  * ANNB_EINPUT when cells or genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be
  * NULL. */
@@ -104,7 +108,8 @@ typedef enum annb_compression {
 /* Which cells and genes an export has. Nothing set: all, and the file is as the source was. Cells are those of `ranges` (an end of
  * UINT64_MAX is the last), one after the other, or of `rows_file` (row numbers from 0, one a line), in that order; or all. Of these, the
  * ones for which the predicate `where` holds (where.h). `genes_file` has a gene a line: a name of var, or the number of a column (from 0)
- * that is no name; in the order of the file. A cell or gene asked for twice, and a name that two genes have, are errors. */
+ * that is no name; in the order of the file. A cell or gene asked for twice, and a name that two genes have, are errors. Of a part that was
+ * shuffled, rows are numbered as readers see them; all of them, or those of `where` alone, come in the order of the source. */
 typedef struct annb_subset_options {
   const annb_row_range *ranges;
   size_t n_ranges;
@@ -130,7 +135,7 @@ typedef struct annb_export_options {
 /* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
  * attributes and links.
  * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the
- * matrices that all parts have (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in
+ * matrices that all parts have, rows in the order of the sources (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in
  * the sidecars alone (uns, what is not packed) is in no such file; raw is not either. A subset has the cells (store row numbers) and genes
  * (of the store) asked for: their rows of obs and var and of these matrices, in the order asked for, elements ascending; `skip` may name
  * columns ("obs/x", "var/x") and matrices ("X", "layers/x", "obsm/x"). Uncompressed unless options->compression is ANNB_COMPRESSION_GZIP.

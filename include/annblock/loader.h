@@ -15,8 +15,7 @@
  *
  * Threads: `n_threads` decode, one plans; PREAD has `n_io_threads` more. They start with the first annb_loader_next or _poll; all
  * signals are blocked in them. A loader belongs to one thread at a time, but for annb_batch_release: any thread, any time, even after
- * close.
- * Different loaders are independent.
+ * close. Different loaders are independent.
  *
  * fork: a child may go on with a loader of its parent: it finds that it has no threads and starts its own, exactly where the parent was.
  * The parent's are not touched. Batches held at that moment stay valid in both. Closing in the child is allowed.

@@ -8,6 +8,7 @@
  *
  * What happens to awkward data:
  *   a row number past n_obs                 ANNB_ERANGE, names the row
+ *   a part, matrix or column past the last  ANNB_ERANGE; a name that is not there: ANNB_ENOTFOUND
  *   repeated column indices in a row        CSR: delivered as stored; dense: summed in the delivered dtype (integers wrap as in C)
  *   unsorted rows                           delivered as stored, or ascending (stable) with `sort_indices`
  *   genes stored in another order           column numbers of the source, and dense columns in its order, unless
@@ -127,7 +128,8 @@ annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint6
  * indices and values: room for `capacity` elements each, ANNB_ECAPACITY when the total that annb_fetch_nnz tells is larger. NULL options =
  * defaults. */
 annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
-                           const annb_fetch_options *options, int64_t *indptr, void *indices, void *values, uint64_t capacity, annb_error *err);
+                           const annb_fetch_options *options, int64_t *indptr, void *indices, void *values, uint64_t capacity,
+                           annb_error *err);
 
 /* Rows as a dense row-major matrix of n_rows × n_cols values of the delivered dtype; consecutive rows are `stride` values apart
  * (0 = n_cols). `size` is the room in bytes. The room is zeroed first (between strides too). */
@@ -148,8 +150,10 @@ typedef struct annb_column_info {
 
 /* Columns of one part, in order: obs columns and var columns each with their index first. */
 annb_status annb_part_n_columns(const annb_store *store, uint32_t part, annb_axis axis, uint32_t *n, annb_error *err);
-annb_status annb_part_column(const annb_store *store, uint32_t part, annb_axis axis, uint32_t i, const annb_column **column, annb_error *err);
-annb_status annb_part_find_column(const annb_store *store, uint32_t part, annb_axis axis, const char *name, const annb_column **column, annb_error *err);
+annb_status annb_part_column(const annb_store *store, uint32_t part, annb_axis axis, uint32_t i, const annb_column **column,
+                             annb_error *err);
+annb_status annb_part_find_column(const annb_store *store, uint32_t part, annb_axis axis, const char *name, const annb_column **column,
+                                  annb_error *err);
 annb_status annb_part_index_column(const annb_store *store, uint32_t part, annb_axis axis, const annb_column **column, annb_error *err);
 void annb_column_get_info(const annb_column *column, annb_column_info *info);
 /* The categories of a categorical column, itself a column. */
@@ -157,15 +161,18 @@ annb_status annb_column_categories(const annb_column *column, const annb_column 
 
 /* Zero-copy views, verified on first touch, valid until close. `values`: fixed values or codes, `length` of them from row `first`.
  * `mask`: one byte per row, 1 = missing; NULL when the column has none. */
-annb_status annb_column_values(const annb_column *column, uint64_t first, uint64_t length, const void **values, const uint8_t **mask, annb_error *err);
+annb_status annb_column_values(const annb_column *column, uint64_t first, uint64_t length, const void **values, const uint8_t **mask,
+                               annb_error *err);
 /* One string (not terminated). A missing one has *missing = true and length 0; `missing` may be NULL. */
-annb_status annb_column_string(const annb_column *column, uint64_t row, const char **bytes, uint64_t *length, bool *missing, annb_error *err);
+annb_status annb_column_string(const annb_column *column, uint64_t row, const char **bytes, uint64_t *length, bool *missing,
+                               annb_error *err);
 
 /* ---- columns of the whole store, over all parts (SPEC.md 5.8) ----
  *
- * In a store of one part these are the part's own columns. In one of several parts obs has the columns of the schema: those that a part lacks
- * are missing in its rows, and categories are unified by name, in order of first appearance. Columns that do not fit together are in the parts
- * only. Columns of var describe the store's genes. The first call for obs opens the columns of all parts. Handles are valid until close. */
+ * In a store of one part these are the part's own columns. In one of several parts obs has the columns of the schema: those that a part
+ * lacks are missing in its rows, and categories are unified by name, in order of first appearance. Columns that do not fit together are in
+ * the parts only. Columns of var describe the store's genes. The first call for obs opens the columns of all parts. Handles are valid until
+ * close. */
 
 annb_status annb_store_n_columns(const annb_store *store, annb_axis axis, uint32_t *n, annb_error *err);
 /* Column i, the index first; by name, the index too (a column of its name comes first); the index: ANNB_ENOTFOUND. */
@@ -180,12 +187,13 @@ void annb_joint_column_get_info(const annb_joint_column *column, annb_column_inf
 /* The categories of a categorical column, in the order of the gathered codes: ANNB_EINVAL for other kinds. */
 annb_status annb_joint_column_categories(const annb_joint_column *column, const annb_column **categories, annb_error *err);
 
-/* Rows in any order, with repeats; `rows` NULL means 0 … n_rows - 1. ANNB_ERANGE names a row past the end, ANNB_EINVAL for columns of another
- * kind. Safe from any number of threads. */
+/* Rows in any order, with repeats; `rows` NULL means 0 … n_rows - 1. ANNB_ERANGE names a row past the end, ANNB_EINVAL for columns of
+ * another kind. Safe from any number of threads. */
 
 /* Categorical: the category of each row, -1 = missing. */
 annb_status annb_store_column_codes(const annb_joint_column *column, const uint64_t *rows, size_t n_rows, int32_t *codes, annb_error *err);
-/* Fixed: values of the column's dtype; mask: 1 = missing, may be NULL. A missing value is the source's, or zero where a part lacks the column. */
+/* Fixed: values of the column's dtype; mask: 1 = missing, may be NULL. A missing value is the source's, or zero where a part lacks the
+ * column. */
 annb_status annb_store_column_gather(const annb_joint_column *column, const uint64_t *rows, size_t n_rows, void *values, uint8_t *mask,
                                      annb_error *err);
 /* String: one, as annb_column_string gives it. */

@@ -34,7 +34,8 @@
  *                   Lea and Flood 2014, with Stafford's constants)
  *   random(key, i)  mix(key + (i+1) G): number i of SplitMix64 started at `key`
  *   key(seed, purpose, epoch, number)  k = mix(seed + G), then k = mix((k ^ x) + G) for x = purpose, epoch, number;
- *                   purposes: 1 RUNS (number 0), 2 FETCH (the fetch), 3 DRAW (the slot)
+ *                   purposes: 1 RUNS (number 0), 2 FETCH (the fetch), 3 DRAW (the slot), 4 ROWS (epoch and number 0: rows that are
+ *                   shuffled when they are packed, SPEC.md 5.5.1)
  *   below(n)        from the next random number x of a key: the high half of the product x n, unless the low half is less than 2^64 mod n:
  *                   then again from the next one (Lemire 2019, unbiased)
  *   permutation of n, keyed:

@@ -8,7 +8,10 @@
  * encoding threads inside one call. Distinct transactions, also on one store and in several processes, are independent.
  *
  * Ownership: every `open` or `begin` is matched by one `close`, `commit` or `abort`, which frees the handle whether it
- * succeeds or not. A writer that is still open when its transaction ends must be aborted before. */
+ * succeeds or not. A writer that is still open when its transaction ends must be aborted before.
+ *
+ * Errors, besides those said below: ANNB_EINVAL names what is wrong with the arguments (a range, a name, an object of the transaction,
+ * calls in the wrong order), ANNB_EIO the file that cannot be written, ANNB_ENOMEM. */
 #ifndef ANNBLOCK_STORE_H
 #define ANNBLOCK_STORE_H
 
@@ -64,10 +67,11 @@ typedef struct annb_matrix_spec {
 } annb_matrix_spec;
 annb_status annb_txn_add_matrix(annb_txn *txn, const annb_matrix_spec *spec, uint32_t *matrix, annb_error *err);
 
-/* Add a part; its matrices follow by annb_matrix_writer_close. Objects not present are ANNB_NONE. */
+/* Add a part; its matrices follow by annb_matrix_writer_close. Objects not present are ANNB_NONE; `row_order` tells the order of
+ * the rows when it is another than the source's (SPEC.md 5.5.1). */
 typedef struct annb_part_spec {
   uint64_t n_rows, n_vars;
-  uint32_t columns, sidecar, restore;
+  uint32_t columns, sidecar, restore, row_order;
 } annb_part_spec;
 annb_status annb_txn_add_part(annb_txn *txn, const annb_part_spec *spec, uint32_t *part, annb_error *err);
 

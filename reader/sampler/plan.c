@@ -36,8 +36,9 @@ static uint32_t longest_worker(const annb_leg *leg, const annb_sampler *s) {
   return found;
 }
 
-void annb_leg_set(annb_leg *leg, const annb_sampler *s, const annb_todo *todo, uint32_t world, uint32_t n_workers, annb_uneven uneven,
-                  uint64_t epoch) {
+/* Lay out a leg over what is to be done. */
+static void leg_set(annb_leg *leg, const annb_sampler *s, const annb_todo *todo, uint32_t world, uint32_t n_workers, annb_uneven uneven,
+                    uint64_t epoch) {
   uint64_t round = (uint64_t)world * s->options.fetch_factor, whole = s->batches - todo->next, x;
   *leg = (annb_leg){.world = world, .n_workers = n_workers, .head = todo->n_singles / world, .rounds = whole / round};
   leg->tail_singles = todo->n_singles % world;
@@ -54,7 +55,7 @@ void annb_leg_set(annb_leg *leg, const annb_sampler *s, const annb_todo *todo, u
   if (leg->padded) leg->pad_worker = longest_worker(leg, s);
 }
 
-uint64_t annb_leg_steps(const annb_leg *leg, const annb_sampler *s) {
+static uint64_t leg_steps(const annb_leg *leg, const annb_sampler *s) {
   return leg->head + leg->rounds * s->options.fetch_factor + leg->tail;
 }
 
@@ -126,10 +127,10 @@ static annb_status replay(const annb_plan *plan, uint64_t epoch, const annb_leg_
     const annb_leg_record *old = &legs[*n_old];
     annb_todo left;
     annb_leg leg;
-    annb_leg_set(&leg, plan->sampler, todo, old->world, old->n_workers, plan->topology.uneven, epoch);
-    if (old->steps > annb_leg_steps(&leg, plan->sampler))
+    leg_set(&leg, plan->sampler, todo, old->world, old->n_workers, plan->topology.uneven, epoch);
+    if (old->steps > leg_steps(&leg, plan->sampler))
       return annb_fail(err, ANNB_ECORRUPT, NULL, "the state says that %llu steps were taken where there are %llu", (ull)old->steps,
-                       (ull)annb_leg_steps(&leg, plan->sampler));
+                       (ull)leg_steps(&leg, plan->sampler));
     if (*n_old + 1 == n_legs && old->world == plan->topology.world && old->n_workers == plan->topology.n_workers) return ANNB_OK;
     status = annb_leg_leave(&leg, plan->sampler, todo, old->steps, &left, err);
     if (status) return status;
@@ -159,7 +160,7 @@ annb_status annb_plan_set(annb_plan *plan, uint64_t epoch, const annb_leg_record
   plan->taken = 0;
   if (n_old) memmove(plan->legs, legs, n_old * sizeof *legs);
   for (uint32_t i = 0; i < n_old; i++) plan->taken += legs[i].steps;
-  annb_leg_set(&plan->leg, plan->sampler, &plan->todo, plan->topology.world, plan->topology.n_workers, plan->topology.uneven, epoch);
+  leg_set(&plan->leg, plan->sampler, &plan->todo, plan->topology.world, plan->topology.n_workers, plan->topology.uneven, epoch);
   plan->skip = annb_leg_worker_steps(&plan->leg, plan->sampler, plan->topology.worker, plan->done);
   return ANNB_OK;
 }
@@ -207,7 +208,7 @@ annb_status annb_plan_set_epoch(annb_plan *plan, uint64_t epoch, annb_error *err
 
 uint64_t annb_plan_epoch(const annb_plan *plan) { return plan->epoch; }
 uint64_t annb_plan_taken(const annb_plan *plan) { return plan->taken + plan->done; }
-uint64_t annb_plan_rank_steps(const annb_plan *plan) { return annb_leg_steps(&plan->leg, plan->sampler) - plan->done; }
+uint64_t annb_plan_rank_steps(const annb_plan *plan) { return leg_steps(&plan->leg, plan->sampler) - plan->done; }
 
 uint64_t annb_plan_steps(const annb_plan *plan) {
   return annb_leg_share(&plan->leg, plan->sampler, plan->topology.worker).steps - plan->skip;

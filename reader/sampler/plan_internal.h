@@ -49,10 +49,6 @@ struct annb_plan {
 
 /* ---- plan.c ---- */
 
-/* Lay out a leg over what is to be done. */
-void annb_leg_set(annb_leg *leg, const annb_sampler *sampler, const annb_todo *todo, uint32_t world, uint32_t n_workers, annb_uneven uneven,
-                  uint64_t epoch);
-uint64_t annb_leg_steps(const annb_leg *leg, const annb_sampler *sampler);
 /* A worker's turns in the head, rounds, turns in the tail, and the first of the latter. */
 typedef struct annb_share {
   uint64_t head, rounds, tail, tail_first, steps;

@@ -6,7 +6,7 @@
 
 #define ANNB_GOLDEN UINT64_C(0x9E3779B97F4A7C15)
 
-typedef enum annb_purpose { ANNB_KEY_RUNS = 1, ANNB_KEY_FETCH = 2, ANNB_KEY_DRAW = 3 } annb_purpose;
+typedef enum annb_purpose { ANNB_KEY_RUNS = 1, ANNB_KEY_FETCH = 2, ANNB_KEY_DRAW = 3, ANNB_KEY_ROWS = 4 } annb_purpose;
 
 static inline uint64_t annb_random_mix(uint64_t x) {
   x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);

@@ -158,7 +158,9 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
 
 AVX2 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) { return ids_of(seq, add, limit, ids, NULL); }
 
-AVX2 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) { return ids_of(seq, add, limit, NULL, ids); }
+AVX2 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
+  return ids_of(seq, add, limit, NULL, ids);
+}
 
 AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   const uint8_t *lows = seq->lows, *ones = seq->ones;
@@ -185,11 +187,14 @@ AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
 INLINE __m256i codes8_of(unsigned k, const uint8_t *ones, const uint8_t *lows, __m256i *quotients) {
   const __m256i bit = _mm256_mullo_epi32(_mm256_set1_epi32((int)k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   __m256i at = _mm256_srli_epi32(bit, 3); /* byte of each value, at most 13 of 16 */
-  __m256i spread = _mm256_shuffle_epi8(at, _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+  __m256i spread = _mm256_shuffle_epi8(
+      at, _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
   __m256i bytes = _mm256_add_epi8(spread, _mm256_set1_epi32(0x03020100));
   __m256i x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(lows)), bytes);
   x = _mm256_and_si256(_mm256_srlv_epi32(x, _mm256_and_si256(bit, _mm256_set1_epi32(7))), _mm256_set1_epi32((1 << k) - 1));
-  __m128i q = _mm_sub_epi8(_mm_sub_epi8(_mm_loadl_epi64((const __m128i *)(const void *)ones), _mm_loadl_epi64((const __m128i *)(const void *)(ones - 1))), _mm_set1_epi8(1));
+  __m128i q = _mm_sub_epi8(
+      _mm_sub_epi8(_mm_loadl_epi64((const __m128i *)(const void *)ones), _mm_loadl_epi64((const __m128i *)(const void *)(ones - 1))),
+      _mm_set1_epi8(1));
   *quotients = _mm256_cvtepu8_epi32(q);
   return _mm256_add_epi32(_mm256_sll_epi32(*quotients, _mm_cvtsi32_si128((int)k)), x);
 }
@@ -321,6 +326,10 @@ AVX2 static void scatter(const uint16_t *ids, const uint8_t *marks, size_t n, co
 AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   const __m256i zero = _mm256_setzero_si256();
   size_t i = 0;
+  for (; i < n && (uintptr_t)(out + i) % 32; i++) { /* stores that cross lines take longer */
+    out[i] = (float)by_id[i];
+    by_id[i] = 0;
+  }
   for (; i + 32 <= n; i += 32) {
     for (size_t j = i; j < i + 32; j += 8)
       _mm256_storeu_ps(out + j, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(by_id + j)))));

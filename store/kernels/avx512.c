@@ -41,7 +41,8 @@ INLINE uint16_t first16(size_t n) { return (uint16_t)first64(n); }
 #define EIGHT(x) (x), (x) + 1, (x) + 2, (x) + 3, (x) + 4, (x) + 5, (x) + 6, (x) + 7
 _Alignas(64) static const uint8_t iota[64] = {EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)};
 
-/* The chosen bytes moved together. Some machines wait for what the destination held though all of it is replaced: it starts as a fresh zero. */
+/* The chosen bytes moved together. Some machines wait for what the destination held though all of it is replaced: it starts as a fresh
+ * zero. */
 INLINE __m512i compress(uint64_t chosen, __m512i x) {
   __m512i zero = _mm512_setzero_si512();
 #ifndef ANNB_SIMDE
@@ -211,9 +212,13 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
   return seq->n == 0 || (!too_large(f.quotients) && !any(f.wrapped) && (narrow ? narrow[-1] : wide[-1]) + add <= limit);
 }
 
-AVX512 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) { return ids_of(seq, add, limit, ids, NULL); }
+AVX512 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
+  return ids_of(seq, add, limit, ids, NULL);
+}
 
-AVX512 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) { return ids_of(seq, add, limit, NULL, ids); }
+AVX512 static bool ids16_wide(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
+  return ids_of(seq, add, limit, NULL, ids);
+}
 
 AVX512 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   const uint8_t *lows = seq->lows, *ones = seq->ones;

@@ -14,8 +14,8 @@
 #define ANNB_KERNEL_SLACK 128u
 #define ANNB_KERNEL_OVERREAD 64u /* bytes after the low bits, ids and codes that may be read */
 
-/* n Rice codes in groups of 128: nibbles params[first], …; low bits of group after group, each padded to a byte; and the positions (mod 256) of
- * their ones in the unary stream, where ones[-1] is the position before the first. */
+/* n Rice codes in groups of 128: nibbles params[first], …; low bits of group after group, each padded to a byte; and the positions (mod
+ * 256) of their ones in the unary stream, where ones[-1] is the position before the first. */
 typedef struct annb_rice_seq {
   uint32_t n, first, step; /* the parameter is the nibble times step, which is 1 or 2 */
   const uint8_t *params, *lows, *ones;
@@ -33,8 +33,8 @@ typedef struct annb_kernel {
 
   uint64_t (*hash64)(const void *data, size_t size); /* XXH3-64 */
 
-  /* Positions mod 256 of the n ones in `size` bytes: false unless there are exactly n, the last in the last byte, and no zero 8 bytes at a multiple
-   * of 8. Positions after the last count on by one: 64 of them are valid. */
+  /* Positions mod 256 of the n ones in `size` bytes: false unless there are exactly n, the last in the last byte, and no zero 8 bytes at a
+   * multiple of 8. Positions after the last count on by one: 64 of them are valid. */
   bool (*unary)(const uint8_t *bits, size_t size, size_t n, uint8_t *ones);
 
   /* Sums of (code + add), less `add`, for add 0 or 1: false when a quotient exceeds 63 or a sum exceeds `limit` (< 65535; < 2^31). */
@@ -46,7 +46,8 @@ typedef struct annb_kernel {
   bool (*codes16)(const annb_rice_seq *seq, uint16_t *codes);
   bool (*codes32)(const annb_rice_seq *seq, uint32_t *codes);
 
-  /* out[i] = in[i]; out[i] = table[ids[i]] where all are inside the table; out[i] = codes[i] + base, which floats hold exactly; out of `to_f32` may be unaligned */
+  /* out[i] = in[i]; out[i] = table[ids[i]] where all are inside the table; out[i] = codes[i] + base, which floats hold exactly; out of
+   * `to_f32` may be unaligned */
   void (*widen)(const uint16_t *in, size_t n, uint32_t *out);
   void (*map)(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out);
   void (*to_f32)(const uint16_t *codes, size_t n, int32_t base, uint8_t *out);
@@ -54,7 +55,8 @@ typedef struct annb_kernel {
   /* out[i] = entries[codes[i]], 4 bytes each, out unaligned; false when a code is not below n_entries */
   bool (*look_up)(const uint16_t *codes, size_t n, const uint32_t *entries, uint32_t n_entries, uint8_t *out);
 
-  /* Sort n distinct ids below 64 × n_words ≤ 65536, and the codes with them. keys: room for n; all three are read and written as far as the slack. */
+  /* Sort n distinct ids below 64 × n_words ≤ 65536, and the codes with them. keys: room for n; all three are read and written as far as the
+   * slack. */
   void (*sort)(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys);
 
   /* Marks are bytes by delivered id, zero where the row has nothing. narrow: marks[i] = min(codes[i] + 1, 255), returns the highest code;

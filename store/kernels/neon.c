@@ -158,7 +158,8 @@ static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
 
 /* ---- codes of 32 bits ---- */
 
-/* For 8 values of up to 15 bits in two halves: the four bytes in which each is (past the 16th: not needed), where it starts in them, its bits. */
+/* For 8 values of up to 15 bits in two halves: the four bytes in which each is (past the 16th: not needed), where it starts in them, its
+ * bits. */
 typedef struct recipe32 {
   uint8x16_t bytes[2];
   int32x4_t shifts[2], k;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* keys[i] to sorted[place], by the low 16 bits, which are distinct and below 64 × n_words ≤ 65536. One word per key is written out of order:
- * two would take longer than parting the words afterwards. */
+/* keys[i] to sorted[place], by the low 16 bits, which are distinct and below 64 × n_words ≤ 65536. One word per key is written out of
+ * order: two would take longer than parting the words afterwards. */
 __attribute__((always_inline)) static inline void annb_place_keys(const uint32_t *keys, size_t n, size_t n_words, uint32_t *sorted) {
   uint64_t words[1024]; /* of 64 ids */
   uint32_t below[1024], sum = 0;

@@ -25,12 +25,14 @@ static size_t make_input(uint64_t *state, const char *codec, annb_scratch *scrat
   static uint8_t values[8 * MAX_NNZ];
   uint8_t which = next(state) % 3 ? 0 : (uint8_t)(next(state) % 8), dtype = next(state) % 2 ? 11 : (uint8_t)(1 + next(state) % 12);
   annb_row_shape shape = {columns[which], 1, (annb_dtype)dtype};
-  uint32_t most = shape.n_cols < MAX_NNZ ? (uint32_t)shape.n_cols : MAX_NNZ, spread = (uint32_t)(next(state) % 5), vw = annb_dtype_size(shape.dtype);
+  uint32_t most = shape.n_cols < MAX_NNZ ? (uint32_t)shape.n_cols : MAX_NNZ, spread = (uint32_t)(next(state) % 5),
+           vw = annb_dtype_size(shape.dtype);
   uint64_t id = next(state) % 3;
   shape.nnz = (uint32_t)(1 + next(state) % most);
   bool repeat = next(state) % 8 == 0;
   for (uint32_t i = 0; i < shape.nnz; i++) {
-    uint64_t left = shape.n_cols - 1 - (shape.nnz - i - 1), step = next(state) % 4 ? next(state) & ((1u << spread) - 1) : next(state) % (1 + shape.n_cols / shape.nnz);
+    uint64_t left = shape.n_cols - 1 - (shape.nnz - i - 1),
+             step = next(state) % 4 ? next(state) & ((1u << spread) - 1) : next(state) % (1 + shape.n_cols / shape.nnz);
     id += (i && !repeat) + step;
     if (id > left) id = left;
     ids[i] = (uint32_t)id;
