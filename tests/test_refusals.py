@@ -1,4 +1,6 @@
 """What would write a broken file, or something else than was meant, is refused, and leaves nothing behind."""
+import shutil
+
 import anndata
 import h5py
 import numpy as np
@@ -129,3 +131,17 @@ def test_skipping_columns(tables, tmp_path, rows):
     with h5py.File(tmp_path / "p.h5ad") as f:
         assert f["obs"].attrs["column-order"].shape == (0,) and list(f["obs"]) == ["_index"]
     assert anndata.read_h5ad(tmp_path / "p.h5ad").obs.shape == (10, 0)
+
+
+def test_skipping_what_a_link_leads_to(tables, tmp_path):
+    with h5py.File(shutil.copy(tables / "a.h5ad", tmp_path / "a.h5ad"), "r+") as f:
+        f["layers/y"] = h5py.SoftLink("x")
+        f["layers/z"] = h5py.SoftLink("/layers/x")
+    ok("pack", tmp_path / "a.h5ad", "-o", tmp_path / "s")
+    out, skip = tmp_path / "o.h5ad", ["--skip", "layers/x"]
+    for link in ("layers/y", "layers/z"):
+        text = refused(run("export", tmp_path / "s", "-o", out, *skip), "")
+        assert f"is a link to what is left out: leave it out with --skip {link}" in text
+        skip += ["--skip", link]
+    ok("export", tmp_path / "s", "-o", out, *skip)
+    assert not anndata.read_h5ad(out).layers

@@ -129,7 +129,7 @@ static annb_status check_link(const annb_subset *subset, const annb_place *place
   annb_role own = role_of_path(path), target = *link->target == '/' ? role_of_path(link->target) : own;
   if (!strncmp(link->target, "..", 2) || !same_axes(own, target))
     return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is a link to something of other cells or genes, which cannot be cut", err);
-  return ANNB_OK;
+  return annb_subset_check_target(subset, path, link->target, err);
 }
 
 /* ---- objects ---- */

@@ -59,6 +59,8 @@ annb_status annb_subset_packed(const annb_subset *subset, const char *path, bool
 bool annb_subset_skips(const annb_subset *subset, const char *path);
 /* ANNB_ENOTFOUND when something to leave out is not there, ANNB_EINVAL when what is around it could not be read without it. */
 annb_status annb_subset_check_skip(const annb_subset *subset, annb_error *err);
+/* ANNB_EINVAL when the soft link at `path` leads to something that is left out. */
+annb_status annb_subset_check_target(const annb_subset *subset, const char *path, const char *target, annb_error *err);
 /* What is to be left out in place of `path`: the path of the object that it is part of, or its own, in fresh memory; NULL when memory is
  * short. */
 char *annb_subset_whole(const annb_subset *subset, const char *path);

@@ -7,23 +7,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slashes before, between and after the names do not matter. */
-static bool same_path(const char *a, const char *b) {
+/* What is left of `path` below `folder`: "" for the same path, NULL when it is elsewhere. Slashes before, between and after the names do
+ * not matter. */
+static const char *below(const char *path, const char *folder) {
   for (;;) {
-    a += strspn(a, "/");
-    b += strspn(b, "/");
-    size_t n = strcspn(a, "/");
-    if (n != strcspn(b, "/") || memcmp(a, b, n)) return false;
-    if (!n) return true;
-    a += n;
-    b += n;
+    path += strspn(path, "/");
+    folder += strspn(folder, "/");
+    const size_t n = strcspn(folder, "/");
+    if (!n) return path;
+    if (n != strcspn(path, "/") || memcmp(path, folder, n)) return NULL;
+    path += n;
+    folder += n;
   }
 }
 
 bool annb_subset_skips(const annb_subset *subset, const char *path) {
-  for (size_t i = 0; i < subset->options->n_skip; i++)
-    if (same_path(path, subset->options->skip[i])) return true;
+  for (size_t i = 0; i < subset->options->n_skip; i++) {
+    const char *rest = below(path, subset->options->skip[i]);
+    if (rest && !*rest) return true;
+  }
   return false;
+}
+
+/* Also as a piece of something that is left out. */
+static bool is_gone(const annb_subset *subset, const char *path) {
+  bool gone = false;
+  for (size_t i = 0; i < subset->options->n_skip; i++) gone = gone || below(path, subset->options->skip[i]);
+  return gone;
+}
+
+/* A link to what is left out would lead nowhere. */
+annb_status annb_subset_check_target(const annb_subset *subset, const char *path, const char *target, annb_error *err) {
+  const char *slash = strrchr(path, '/');
+  const size_t n = *target == '/' || !slash ? 0 : (size_t)(slash - path) + 1;
+  char *whole = malloc(n + strlen(target) + 1);
+  if (!whole) return annb_fail_memory(err);
+  memcpy(whole, path, n);
+  strcpy(whole + n, target);
+  annb_status s = is_gone(subset, whole) ? annb_subset_fail(subset, ANNB_EINVAL, path, "is a link to what is left out", err) : ANNB_OK;
+  free(whole);
+  return s;
 }
 
 /* ---- what may be left out ---- */
@@ -129,7 +152,7 @@ static bool keep_names(const annb_subset *subset, const char *table, annb_names 
     char *path = malloc(strlen(table) + strlen(names->name[i]) + 2);
     ok = ok && path;
     if (path) strcat(strcat(strcpy(path, table), "/"), names->name[i]);
-    if (path && annb_subset_skips(subset, path)) free(names->name[i]);
+    if (path && is_gone(subset, path)) free(names->name[i]);
     else names->name[kept++] = names->name[i];
     free(path);
   }
