@@ -133,7 +133,7 @@ annb_status annb_ahead_next(annb_ahead *a, annb_rows_chunk *chunk, annb_error *e
   if (a->taken) a->ready = false; /* the chunk before is done with */
   a->taken = false;
   pthread_cond_broadcast(&a->changed);
-  while (!a->ready && go_on) {
+  while (go_on && (a->told || !a->ready)) { /* what was reported before a chunk comes before it, so that stopping is never late */
     if (a->told) go_on = pass_on(a);
     else pthread_cond_wait(&a->changed, &a->lock);
   }
