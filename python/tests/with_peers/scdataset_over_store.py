@@ -1,0 +1,60 @@
+"""Run scDataset's own tests with every matrix in memory replaced by the same matrix in a store: scdataset_over_store.py [pytest's arguments]
+
+A program of its own, so that processes which the tests spawn run it too and see the same replacement. The matrices are dense arrays, which
+our collection gives back as numpy arrays of the same type: the tests cannot tell, but for `is`.
+"""
+
+import atexit
+import itertools
+import shutil
+import sys
+import tempfile
+
+import anndata
+import annblock
+import numpy as np
+import scdataset
+from annblock.compat.scdataset import Collection
+
+numbers = itertools.count()
+folder = None
+
+
+def packed(values):
+    """A matrix in memory as a collection over a store; anything else as it is."""
+    global folder
+    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind not in "fiu" or not values.size:
+        return values
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="annblock-test-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    name = f"{folder}/{next(numbers)}"
+    anndata.AnnData(values).write_h5ad(f"{name}.h5ad")
+    annblock.pack(f"{name}.h5ad", f"{name}.annblock", threads=1)
+    collection = Collection(f"{name}.annblock")
+    assert collection.matrix.dtype == values.dtype and collection.shape == values.shape
+    return collection
+
+
+def over_store(collection):
+    if isinstance(collection, scdataset.MultiIndexable):
+        members = [packed(member) for member in collection.values()]
+        return scdataset.MultiIndexable(*members, names=collection.names, unstructured=collection.unstructured)
+    return packed(collection)
+
+
+original = scdataset.scDataset.__init__
+
+
+def init(self, data_collection, *args, **options):
+    original(self, over_store(data_collection), *args, **options)
+
+
+scdataset.scDataset.__init__ = init
+
+if __name__ == "__main__":
+    import pytest
+
+    status = pytest.main(sys.argv[1:])
+    print(f"{next(numbers)} stores read")
+    sys.exit(status)
