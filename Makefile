@@ -172,7 +172,7 @@ $(VENV)/.ready: tests/requirements.txt
 	$(VENV)/bin/pip install -qq --requirement tests/requirements.txt
 	@touch $@
 venv: $(VENV)/.ready
-.PHONY: package check-torch check-peers bench-python
+.PHONY: package check-torch check-peers bench-python bench-python-peers
 VENV_TORCH := build/venv-torch
 $(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
 	@mkdir -p build
@@ -238,6 +238,12 @@ bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 bench-python: deps-bench $(VENV_TORCH)/.ready ## measure the Python loader beside the C loader; BENCH_ARGS='STORE [--h5ad FILE] …', see bench/python/loader.py --help
 	@$(call install_package,$(VENV_TORCH))
 	@$(VENV_TORCH)/bin/python bench/python/loader.py $(BENCH_ARGS)
+bench-python-peers: deps-bench $(VENV_TORCH)/.ready ## measure it beside annbatch, scDataset and cellstream; BENCH_ARGS='--h5ad FILE --store DIR …', see bench/python/peers.py --help
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@$(call install_package,$(VENV_TORCH))
+	@$(VENV_TORCH)/bin/pip install -qq --no-deps "$$(grep '^scDataset==' tests/requirements-peers.txt)" || echo "bench: scDataset could not be installed: without it" >&2
+	@scripts/bench_venv.sh build/venv-bench
+	@$(VENV_TORCH)/bin/python bench/python/peers.py $(BENCH_ARGS)
 bench-codec: deps-bench ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(B)/bench/codec $(BENCH_ARGS)
