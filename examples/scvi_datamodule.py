@@ -28,8 +28,8 @@ class Cells(lightning.LightningDataModule):
         codes = batch["obs"][self.batch_key]
         if (codes < 0).any():
             raise ValueError(f"cells without {self.batch_key}: choose the others with where=")
-        names = ("labels", "extra_categorical_covs", "extra_continuous_covs", "sample")
-        return {"X": batch["X"], "batch": codes[:, None].long()} | {"labels": codes.new_zeros((len(codes), 1)).long()} | dict.fromkeys(names[1:])
+        named = {"X": batch["X"], "batch": codes[:, None].long(), "labels": codes.new_zeros((len(codes), 1)).long()}
+        return named | dict.fromkeys(("extra_categorical_covs", "extra_continuous_covs", "sample"))
 
     def train_dataloader(self):
         return self.loader

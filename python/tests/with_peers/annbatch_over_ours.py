@@ -1,7 +1,7 @@
 """A pytest plugin for annbatch's own sampler tests (-p annbatch_over_ours): their samplers' names stand for ours.
 
-Their tests ask for requests as slices, which the interface allows beside the index arrays that ours gives: each fetch is rewritten as slices
-of at most a block with the same rows in the same batches. The rest is renamed arguments.
+Their tests ask for requests as slices, which the interface allows beside the index arrays that ours gives: each fetch is rewritten as
+slices of at most a block with the same rows in the same batches. The rest is renamed arguments.
 """
 
 import annbatch.samplers

@@ -1,4 +1,4 @@
-"""Run scDataset's own tests with every matrix in memory replaced by the same matrix in a store: scdataset_over_store.py [pytest's arguments]
+"""scDataset's own tests with every matrix in memory replaced by the same in a store: scdataset_over_store.py [pytest's arguments]
 
 A program of its own, so that processes which the tests spawn run it too and see the same replacement; with SCDATASET_OVER=numpy nothing is
 replaced. The matrices are dense arrays, which our collection gives back as numpy arrays of the same type: the tests cannot tell, but for

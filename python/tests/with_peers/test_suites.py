@@ -1,4 +1,4 @@
-"""The neighbours' own tests over our package. Their sources come from the package index when the tests run and are kept under build/peers."""
+"""The neighbours' own tests over our package. Their sources come from the package index when the tests run; build/peers keeps them."""
 
 import os
 import subprocess
@@ -46,7 +46,8 @@ def sources(package, tmp_path):
 
 def outcomes(command, folder, report, **environment):
     """{test: "passed", "failed" or "skipped"} and what was printed."""
-    command = [sys.executable, *command, "-q", "-n0", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder, f"--junitxml={report}"]
+    plain = ["-q", "-n0", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
+    command = [sys.executable, *command, *plain, f"--junitxml={report}"]
     done = subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=900)
     seen = {}
     for case in ElementTree.parse(report).iter("testcase"):
