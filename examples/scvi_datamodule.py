@@ -62,8 +62,8 @@ def main(path, batch_key, epochs=2):
     cells = Cells(path, batch_key, batch_size=128)
     model = scvi.model.SCVI(registry=cells.registry)
     model.train(datamodule=cells, max_epochs=int(epochs), accelerator="cpu", enable_progress_bar=False)
-    losses = model.history["train_loss_epoch"].iloc[:, 0].tolist()
-    print(f"loss {losses[0]:.1f} in the first epoch, {losses[-1]:.1f} in the last of {len(losses)}")
+    measured = ", ".join(f"{name} {value.item():.1f}" for name, value in model.trainer.callback_metrics.items())
+    print(f"after {model.trainer.global_step} minibatches: {measured}")
 
 
 if __name__ == "__main__":
