@@ -73,7 +73,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
 .PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long check-torch
-.PHONY: check-peers bench bench-programs bench-python bench-codec bench-loader bench-convert fuzz install uninstall clean
+.PHONY: check-peers bench bench-programs bench-python bench-python-peers bench-codec bench-loader bench-convert fuzz install uninstall clean
 .PHONY: deps deps-test deps-bench venv package
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -239,6 +239,13 @@ bench-python: ## measure the Python loader beside the C loader; BENCH_ARGS='STOR
 bench-python: deps-bench $(VENV_TORCH)/.ready
 	@$(call install_package,$(VENV_TORCH))
 	@$(VENV_TORCH)/bin/python bench/python/loader.py $(BENCH_ARGS)
+bench-python-peers: ## measure it beside annbatch, scDataset and cellstream; BENCH_ARGS='--h5ad FILE --store DIR …', see bench/python/peers.py --help
+bench-python-peers: deps-bench $(VENV_TORCH)/.ready
+	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
+	@$(call install_package,$(VENV_TORCH))
+	@$(VENV_TORCH)/bin/pip install -qq --no-deps "$$(grep '^scDataset==' tests/requirements-peers.txt)" || echo "bench: scDataset could not be installed: without it" >&2
+	@scripts/bench_venv.sh build/venv-bench
+	@$(VENV_TORCH)/bin/python bench/python/peers.py $(BENCH_ARGS)
 bench-codec: ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 bench-codec: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
