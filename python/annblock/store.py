@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Path = str | os.PathLike[str]
+# Where what AnnData has is to be found.
+ELSEWHERE = {
+    "X": "store[rows] gives rows of X, store.matrix() is all of it",
+    "layers": 'store.matrix("layers/NAME") is a layer that was packed; store.matrices lists them',
+    "raw": 'store.matrix("raw/X") is the matrix of raw, if it was packed; all of raw is in store.to_anndata()',
+    "obsm": 'store.matrix("obsm/NAME") is one that was packed; all of obsm is in store.to_anndata()',
+} | {name: f"{name} is in the sidecar, and in store.to_anndata()" for name in ("varm", "obsp", "varp", "uns")}
 
 
 def open(path: Path, generation: int | None = None, *, check_records: bool = True) -> Store:
@@ -177,24 +184,34 @@ class Store:
         >>> annblock.open(example_store).where('plate in ("plate1", "plate2") and n_genes >= 200').sum() > 0
         np.True_
         """
+        if not isinstance(predicate, str):
+            raise errors.ArgumentError(
+                f"where takes a predicate over obs, like 'n_genes > 500', not a {type(predicate).__name__}: a mask chooses rows by itself"
+            )
         bits = np.zeros((self.n_obs + 63) // 64, np.uint64)
         check(lib.annb_where(self._handle, name_bytes(predicate), ffi.from_buffer("uint64_t[]", bits), ffi.NULL, local.error), local.error)
         return np.unpackbits(bits.view(np.uint8), count=self.n_obs, bitorder="little").view(np.bool_)
 
     # ---- AnnData ----
 
-    def to_anndata(self, rows: Any = None, backed: bool = False) -> anndata.AnnData:
-        """An AnnData of `rows` (all: None): the sidecar as anndata reads it, X and the other packed matrices from the store.
+    def to_anndata(self, rows: Any = None, genes: Any = None, *, backed: bool = False) -> anndata.AnnData:
+        """An AnnData of `rows` and `genes` (all: None): the sidecar as anndata reads it, X and the other packed matrices from the store.
 
+        Rows and genes are chosen as in `store[rows, genes]`: numbers, slices, masks, names.
         `backed=True`: the matrices are dask arrays that read rows from the store when they are computed (dask must be installed).
         """
         from .to_anndata import to_anndata
 
-        return to_anndata(self, rows, backed)
+        return to_anndata(self, rows, genes, backed)
 
     def to_memory(self) -> anndata.AnnData:
         """The whole store as an AnnData in memory: `to_anndata()`."""
         return self.to_anndata()
+
+    def __getattr__(self, name):
+        if name in ELSEWHERE:
+            raise AttributeError(f"a Store has no attribute {name!r}: {ELSEWHERE[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- looks ----
 
