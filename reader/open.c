@@ -178,7 +178,8 @@ annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_in
   annb_status s = annb_check_part(store, part, err);
   if (s) return s;
   const annb_fmt_part *p = &store->manifest.parts[part];
-  *info = (annb_part_info){.first_row = store->part_first[part], .n_rows = p->n_rows, .n_vars = p->n_vars, .n_matrices = p->n_matrices};
+  *info = (annb_part_info){.first_row = store->part_first[part], .n_rows = p->n_rows, .n_vars = p->n_vars, .n_matrices = p->n_matrices,
+                           .shuffled = p->row_order != ANNB_NONE};
   return ANNB_OK;
 }
 

@@ -101,6 +101,24 @@ def test_joined(two, tmp_path, join):
     ok("head", tmp_path / "s", "-n", 120)
 
 
+def test_info_of_parts(two, tmp_path):
+    """Elements of genes that were left out are not counted as if they came; parts are listed."""
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    for join, store in (("inner", inner), ("outer", outer)):
+        ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", store, "--join", join, "--shuffle", 3)
+    report = support.info(inner)
+    assert report["nnz_exact"] is False and report["density"] is None and report["matrices"][0]["nnz_exact"] is False
+    assert report["nnz"] == sum(part.X.nnz for part in two) > ad.concat(two, join="inner").X.nnz
+    assert report["part_list"] == [
+        {"first_row": 0, "n_obs": 70, "n_vars": 60, "shuffled": True}, {"first_row": 70, "n_obs": 50, "n_vars": 61, "shuffled": True}]
+    text = ok("info", inner).out
+    assert f"at most {report['nnz']:,}" in text and "elements of genes that the store has not" in text
+    assert any(line.split() == ["1", "70", "50", "61", "shuffled"] for line in text.splitlines())
+    report, text = support.info(outer), ok("info", outer).out
+    assert report["nnz_exact"] is True and report["matrices"][0]["nnz_exact"] is True and "at most" not in text
+    assert report["density"] == pytest.approx(report["nnz"] / (120 * 82))
+
+
 def test_same_genes_need_no_join(two, tmp_path):
     a = two[0]
     c = cells(3, 30, GENES_A, ["x"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,17 @@ def open(path: Path, generation: int | None = None, *, check_records: bool = Tru
     (2000, 2400)
     """
     return Store(path, generation, check_records=check_records)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file in a store: its cells are the store's rows from `first_row` on, `n_obs` of them; `n_vars`: the file's own genes; `shuffled`:
+    whether its rows stand in another order than in the file."""
+
+    first_row: int
+    n_obs: int
+    n_vars: int
+    shuffled: bool
 
 
 class Store:
@@ -110,8 +122,17 @@ class Store:
         return list(self._all())
 
     @property
+    def parts(self) -> list[Part]:
+        """The files in the store, as a list of `Part`, in the order of their rows."""
+        info, found = ffi.new("annb_part_info *"), []
+        for number in range(self.n_parts):
+            check(lib.annb_store_part(self._handle, number, info, local.error), local.error)
+            found.append(Part(int(info.first_row), int(info.n_rows), int(info.n_vars), bool(info.shuffled)))
+        return found
+
+    @property
     def nnz(self) -> int:
-        """Stored elements of X."""
+        """Stored elements of X; a bound where files have genes that the store has not, see `Matrix.nnz_exact`."""
         return self.matrix("X").nnz
 
     def _all(self) -> dict[str, Matrix]:
@@ -236,7 +257,7 @@ class Store:
             ("size", size(self.nbytes)),
         ]
         for m in self._all().values():
-            rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {m.nnz:,} stored elements, {size(m.nbytes)}"))
+            rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {nnz_text(m)} stored elements, {size(m.nbytes)}"))
         rows += [("obs", ", ".join(self.obs.columns)), ("var", ", ".join(self.var.columns))]
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(str(a))}</th><td style='text-align:left'>{html.escape(str(b))}</td></tr>"
@@ -256,6 +277,10 @@ def asked_generation(generation):
 
 def reopen(path, generation, check_records):
     return Store(path, generation, check_records=check_records)
+
+
+def nnz_text(matrix):
+    return f"{'' if matrix.nnz_exact else 'at most '}{matrix.nnz:,}"
 
 
 def size(n):
