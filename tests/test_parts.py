@@ -264,8 +264,34 @@ def test_append_brings_dropped_genes_back(two, tmp_path):
     ok("verify", store)
 
 
+def test_append_takes_the_matrices_of_the_store(two, tmp_path):
+    """Without --matrix: those that all parts have, and a file without one of them is refused."""
+    a = two[0]
+    a.raw = a.copy()
+    a.layers["counts"] = a.X * 2
+    a.write_h5ad(tmp_path / "a.h5ad")
+    store, lacking = tmp_path / "s", tmp_path / "lacking.h5ad"
+    ok("pack", tmp_path / "a.h5ad", "-o", store, "--matrix", "all")
+    assert set(support.info(store)["dtypes"]) == {"X", "layers/counts", "raw/X"}
+    ok("append", store, tmp_path / "a.h5ad")
+    report = {m["name"]: m["nnz"] for m in support.info(store)["matrices"]}
+    assert report == {"X": 2 * a.X.nnz, "layers/counts": 2 * a.X.nnz, "raw/X": a.X.nnz}
+    assert np.array_equal(fetch_dense(store, "layers/counts", [3, 73]), np.asarray(a.layers["counts"][[3, 3]].todense()))
+    del a.layers["counts"]
+    a.write_h5ad(lacking)
+    message = support.refused(run("append", store, lacking), "lacking.h5ad")
+    assert "no matrix 'layers/counts'" in message and "the store has it" in message
+    assert support.info(store)["generation"] == 2
+    ok("append", store, lacking, "--matrix", "X")
+    ok("append", store, lacking)  # not all parts have the layer now
+    assert support.info(store)["n_obs"] == 280
+    ok("verify", store)
+
+
 def test_append_needs_a_store(two, tmp_path):
-    support.refused(run("append", tmp_path / "none", tmp_path / "a.h5ad"), "none")
+    assert "does not exist" in support.refused(run("append", tmp_path / "none", tmp_path / "a.h5ad"), "none")
+    assert "does not exist" in support.refused(run("annotate", tmp_path / "none", "--from", tmp_path / "a.h5ad"), "none")
+    assert "is not a directory" in support.refused(run("append", tmp_path / "a.h5ad", tmp_path / "b.h5ad"), "a.h5ad")
     assert not (tmp_path / "none").exists()
     assert run("append", tmp_path / "none").code == 2
 
