@@ -156,3 +156,38 @@ def test_torch_is_asked_for_at_once(store, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match="output='torch' needs the torch package"):
         annblock.Loader(store, output="torch")
+
+
+# ---- converting ----
+
+
+def test_store_and_file_exchanged(example_h5ad, example_store, tmp_path):
+    with pytest.raises(annblock.NotAStoreError, match=r"is a file, not a store: the order is append\(paths, store\)"):
+        annblock.append(example_store, example_h5ad)
+    with pytest.raises(annblock.NotAStoreError, match=r"is a file, not a store: the order is annotate\(store, source\)"):
+        annblock.annotate(example_h5ad, example_store)
+    with pytest.raises(annblock.NotAStoreError, match="does not exist"):
+        annblock.append(example_h5ad, tmp_path / "none")
+
+
+def test_signatures_name_their_options():
+    import inspect
+
+    for function in (annblock.pack, annblock.append, annblock.export):
+        found = inspect.signature(function).parameters
+        assert {"threads", "memory", "progress"} <= set(found) and not any(p.kind is p.VAR_KEYWORD for p in found.values())
+    with pytest.raises(TypeError, match="matrix"):
+        annblock.pack("a.h5ad", "a.annblock", matrix="X")
+
+
+def test_shuffle(example_h5ad, store, tmp_path):
+    annblock.pack(example_h5ad, tmp_path / "s", shuffle=5)
+    with annblock.open(tmp_path / "s") as shuffled:
+        names = list(shuffled.obs_names)
+        assert shuffled.parts[0].shuffled and names != list(store.obs_names) and sorted(names) == sorted(store.obs_names)
+        assert (shuffled[:50] != store[names[:50]]).nnz == 0
+    annblock.export(tmp_path / "s", tmp_path / "again.h5ad")
+    assert annblock.compare(example_h5ad, tmp_path / "again.h5ad") == []
+    for wrong in (True, -1, 1.5):
+        with pytest.raises(annblock.ArgumentError, match="shuffle is a seed"):
+            annblock.pack(example_h5ad, tmp_path / "t", shuffle=wrong)
