@@ -120,6 +120,10 @@ typedef struct annb_subset_options {
   size_t n_skip;
 } annb_subset_options;
 
+typedef struct annb_export_result {
+  uint64_t n_obs, n_vars; /* of the file */
+} annb_export_result;
+
 typedef struct annb_export_options {
   bool force;           /* replace an existing file once the new one is complete */
   uint64_t generation;  /* 0 = the newest */
@@ -132,6 +136,7 @@ typedef struct annb_export_options {
   annb_compression compression; /* of the packed matrices */
   int level;            /* of ANNB_COMPRESSION_GZIP, 1 to 9; 0 = 4 */
   annb_subset_options subset;
+  annb_export_result *result; /* may be NULL; filled when the export succeeds */
 } annb_export_options;
 
 /* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
