@@ -174,6 +174,8 @@ def processor():
 def main():
     o = arguments()
     temporary = None if o.folder else tempfile.TemporaryDirectory()
+    if o.folder:
+        Path(o.folder).mkdir(parents=True, exist_ok=True)
     b = Bench(o, o.folder or temporary.name)
     if o.peers and not Path(o.peers).exists():
         print(f"no {o.peers}: without the other tools", file=sys.stderr)

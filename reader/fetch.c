@@ -20,13 +20,12 @@ annb_status annb_fetch_resolve(const annb_store *store, uint32_t matrix, const a
   return ANNB_OK;
 }
 
-/* Sum of the rows' elements; each row's in `row_nnz` and sums before them in `indptr` (n_rows + 1), both may be NULL. */
-static annb_status count_rows(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
-                              int64_t *indptr, uint64_t *total, annb_error *err) {
+annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
+                           uint64_t *total, annb_error *err) {
+  if (!store || (!rows && n_rows)) return annb_fail(err, ANNB_EINVAL, NULL, "counting elements needs a store and row numbers");
   annb_locator locator;
   annb_status s = annb_locator_begin(&locator, store, matrix, NULL, err);
   uint64_t sum = 0;
-  if (indptr) indptr[0] = 0;
   for (size_t i = 0; !s && i < n_rows; i++) {
     annb_located row;
     s = annb_locate(&locator, rows[i], &row, err);
@@ -34,16 +33,9 @@ static annb_status count_rows(const annb_store *store, uint32_t matrix, const ui
     sum += row.record.nnz;
     if (sum > INT64_MAX) return annb_fail(err, ANNB_ERANGE, store->path, "the rows have more than 2^63 - 1 elements; ask for fewer rows");
     if (row_nnz) row_nnz[i] = row.record.nnz;
-    if (indptr) indptr[i + 1] = (int64_t)sum;
   }
   if (!s && total) *total = sum;
   return s;
-}
-
-annb_status annb_fetch_nnz(const annb_store *store, uint32_t matrix, const uint64_t *rows, size_t n_rows, uint32_t *row_nnz,
-                           uint64_t *total, annb_error *err) {
-  if (!store || (!rows && n_rows)) return annb_fail(err, ANNB_EINVAL, NULL, "counting elements needs a store and row numbers");
-  return count_rows(store, matrix, rows, n_rows, row_nnz, NULL, total, err);
 }
 
 /* ---- CSR ---- */
@@ -72,7 +64,7 @@ static void put_indices(const csr_target *t, uint64_t at, const uint32_t *indice
 static annb_status put_row(const annb_store *store, annb_context *context, const csr_target *t, uint64_t at, uint64_t most,
                            annb_located *row, annb_error *err) {
   uint32_t n = row->record.nnz;
-  /* the index was read twice: what the file says must not have changed under us, or rows would overrun their room */
+  /* the index may have been read twice: what the file says must not have changed under us, or rows would overrun their room */
   if (n != most)
     return annb_fail_row(err, ANNB_ECORRUPT, row->segment ? row->segment->path : store->path, (int64_t)row->store_row,
                          "store row %llu changed while it was read", (unsigned long long)row->store_row);
@@ -110,14 +102,13 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
   if (!store || !context || !indptr || (!rows && n_rows))
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching rows needs a store, a context, row numbers and room for row pointers");
   csr_target t = {.indices = indices, .values = values, .capacity = capacity};
-  uint64_t total = 0;
   annb_walk walk;
   const annb_located *next;
   annb_status s = annb_fetch_resolve(store, matrix, options, &t.options, err);
   t.value_size = annb_dtype_size(t.options.dtype);
-  if (!s) s = count_rows(store, matrix, rows, n_rows, NULL, indptr, &total, err);
-  if (!s) s = check_total(store, &t, total, err);
   if (!s) s = annb_walk_begin(&walk, store, matrix, &t.options, rows, n_rows, err);
+  if (!s) s = annb_walk_count(&walk, indptr, err);
+  if (!s) s = check_total(store, &t, (uint64_t)indptr[n_rows], err);
   int64_t bound = 0; /* indptr[i] as it was counted */
   for (size_t i = 0; !s && i < n_rows; i++) {
     uint64_t most = (uint64_t)(indptr[i + 1] - bound);

@@ -58,8 +58,8 @@ annb_status annb_matrix_gene_order(const annb_store *store, uint32_t part, uint3
   if (!store || !ids) return annb_fail(err, ANNB_EINVAL, NULL, "asking for a gene order needs a store and a place for it");
   const annb_manifest *m = &store->manifest;
   if (part >= m->n_parts || matrix >= m->n_matrices)
-    return annb_fail(err, ANNB_ERANGE, store->path, "has %u parts and %u matrices, there is no matrix %u in part %u", m->n_parts,
-                     m->n_matrices, matrix, part);
+    return annb_fail(err, ANNB_ERANGE, store->path, "has %u part%s and %u matri%s, there is no matrix %u in part %u", m->n_parts,
+                     m->n_parts == 1 ? "" : "s", m->n_matrices, m->n_matrices == 1 ? "x" : "ces", matrix, part);
   const annb_fmt_part_matrix *pm = annb_find_part_matrix(store, part, matrix);
   if (!pm) return annb_fail(err, ANNB_ENOTFOUND, store->path, "part %u has no matrix '%s'", part, store->matrix_names[matrix]);
   const annb_gene_table *table;

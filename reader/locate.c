@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH_BYTES = 4096 };
+enum { PREFETCH_BYTES = 4096, PREFETCH_ROWS = 4 };
 
 /* The last i with firsts[i] <= x, among n > 0; firsts ascends from something <= x. Of equal ones (empty parts) it is the last. */
 static uint32_t last_not_after(const uint64_t *firsts, uint32_t n, uint64_t x) {
@@ -184,18 +184,41 @@ annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t m
                             const uint64_t *rows, size_t n_rows, annb_error *err) {
   walk->rows = rows;
   walk->n_rows = n_rows;
-  walk->n_located = walk->at = 0;
+  walk->n_located = walk->n_prefetched = walk->at = 0;
   return annb_locator_begin(&walk->locator, store, matrix, options, err);
 }
 
-annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err) {
-  for (; walk->n_located < walk->n_rows && walk->n_located < walk->at + ANNB_WALK_AHEAD; walk->n_located++) {
-    annb_located *ahead = &walk->ahead[walk->n_located % ANNB_WALK_AHEAD];
-    annb_status s = annb_locate(&walk->locator, walk->rows[walk->n_located], ahead, err);
+/* The next row that is not located yet. */
+static annb_status locate_next(annb_walk *walk, annb_error *err) {
+  size_t i = walk->n_located++;
+  return annb_locate(&walk->locator, walk->rows[i], &walk->kept[i % ANNB_WALK_KEPT], err);
+}
+
+annb_status annb_walk_count(annb_walk *walk, int64_t *indptr, annb_error *err) {
+  const annb_locator start = walk->locator;
+  indptr[0] = 0;
+  for (size_t i = 0; i < walk->n_rows; i++) {
+    annb_status s = locate_next(walk, err);
     if (s) return s;
-    prefetch(&ahead->record);
+    uint32_t n = walk->kept[i % ANNB_WALK_KEPT].record.nnz;
+    if (indptr[i] > INT64_MAX - n)
+      return annb_fail(err, ANNB_ERANGE, start.store->path, "the rows have more than 2^63 - 1 elements; ask for fewer rows");
+    indptr[i + 1] = indptr[i] + n;
   }
-  *row = &walk->ahead[walk->at++ % ANNB_WALK_AHEAD];
+  if (walk->n_rows <= ANNB_WALK_KEPT) return ANNB_OK;
+  walk->locator = start; /* too many to be kept: from the start again */
+  walk->n_located = 0;
+  return ANNB_OK;
+}
+
+annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err) {
+  size_t ahead = walk->at + PREFETCH_ROWS < walk->n_rows ? walk->at + PREFETCH_ROWS : walk->n_rows;
+  while (walk->n_located < ahead) {
+    annb_status s = locate_next(walk, err);
+    if (s) return s;
+  }
+  for (; walk->n_prefetched < ahead; walk->n_prefetched++) prefetch(&walk->kept[walk->n_prefetched % ANNB_WALK_KEPT].record);
+  *row = &walk->kept[walk->at++ % ANNB_WALK_KEPT];
   return ANNB_OK;
 }
 

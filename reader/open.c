@@ -172,7 +172,8 @@ const char *annb_store_path(const annb_store *store) { return store->path; }
 
 annb_status annb_check_part(const annb_store *store, uint32_t part, annb_error *err) {
   if (part < store->manifest.n_parts) return ANNB_OK;
-  return annb_fail(err, ANNB_ERANGE, store->path, "has %u parts, there is no part %u", store->manifest.n_parts, part);
+  return annb_fail(err, ANNB_ERANGE, store->path, "has %u part%s, there is no part %u", store->manifest.n_parts,
+                   store->manifest.n_parts == 1 ? "" : "s", part);
 }
 
 annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_info *info, annb_error *err) {

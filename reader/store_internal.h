@@ -134,17 +134,20 @@ annb_status annb_locator_begin(annb_locator *locator, const annb_store *store, u
 annb_status annb_locate_place(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 annb_status annb_locate(annb_locator *locator, uint64_t row, annb_located *out, annb_error *err);
 
-enum { ANNB_WALK_AHEAD = 4 };
+/* Rows one after the other. A batch of them is located once, and their records are in the cache when they are decoded. */
+enum { ANNB_WALK_KEPT = 64 };
 typedef struct annb_walk {
   annb_locator locator;
   const uint64_t *rows;
-  size_t n_rows, n_located, at;
-  annb_located ahead[ANNB_WALK_AHEAD];
+  size_t n_rows, n_located, n_prefetched, at;
+  annb_located kept[ANNB_WALK_KEPT];
 } annb_walk;
 
 /* As annb_locator_begin; `rows` must stay. */
 annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
                             const uint64_t *rows, size_t n_rows, annb_error *err);
+/* Sums of the elements before each row in `indptr` (n_rows + 1), before the first annb_walk_next. ANNB_ERANGE past 2^63. */
+annb_status annb_walk_count(annb_walk *walk, int64_t *indptr, annb_error *err);
 /* The next of the n_rows rows, valid until the next call. */
 annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err);
 

@@ -1,3 +1,5 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "target.h"
 
 #include "error.h"
@@ -5,6 +7,7 @@
 #include "manifest.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_our_dir(const char *name) { return !strcmp(name, "objects") || !strcmp(name, "manifests") || !strcmp(name, "tmp"); }
@@ -41,5 +44,31 @@ annb_status annb_target_check_names(const char *dir, annb_target_dir target, ann
                     names[i]);
   }
   annb_io_free_names(names, n);
+  return s;
+}
+
+/* Where `path` really is, without links: of a file that is not there yet, by its directory. NULL when that is not there either. */
+static char *real_path(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *real = realpath(path, NULL);
+  if (real) return real;
+  char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+  char *real_dir = dir ? realpath(dir, NULL) : NULL;
+  if (real_dir) real = annb_io_join(real_dir, slash ? slash + 1 : path);
+  free(real_dir);
+  free(dir);
+  return real;
+}
+
+annb_status annb_target_check_outside(const char *path, annb_error *err) {
+  char *dir = real_path(path), *slash;
+  annb_status s = ANNB_OK;
+  while (!s && dir && (slash = strrchr(dir, '/')) && slash != dir) {
+    uint64_t generation = 0;
+    *slash = 0;
+    if (!annb_manifest_latest(dir, &generation, NULL) && generation)
+      s = annb_fail(err, ANNB_EINVAL, path, "lies inside the store %.1000s, which holds its own files alone: choose another place", dir);
+  }
+  free(dir);
   return s;
 }

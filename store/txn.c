@@ -72,6 +72,8 @@ static annb_status check_target(const annb_txn *txn, annb_error *err) {
   annb_status s = newest(txn, &generation, err);
   if (s) return s;
   if (generation == 0 && txn->mode == ANNB_TXN_APPEND) return not_a_store(txn, err);
+  if (txn->mode != ANNB_TXN_APPEND) s = annb_target_check_outside(txn->dirs[DIR_STORE], err);
+  if (s) return s;
   if (generation == 0) {
     s = annb_target_check_names(txn->dirs[DIR_STORE], ANNB_TARGET_STORE, err);
     if (!s) s = annb_target_check_names(txn->dirs[DIR_OBJECTS], ANNB_TARGET_OBJECTS, err);

@@ -7,6 +7,7 @@ import subprocess
 import time
 import warnings
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -448,3 +449,46 @@ def test_real_files_side_by_side(tmp_path):
             ok("export", tmp_path / "s", "--part", part, "-o", tmp_path / "out.h5ad", "--force")
             ok("convert-check", source, tmp_path / "out.h5ad")
     assert packed >= 10
+
+
+def with_categories(path, values, codes):
+    """A file whose column `c` has those categories, whatever pandas says of them."""
+    cells(1, len(codes), ["g"], ["a"]).write_h5ad(path)
+    text = isinstance(values[0], str)
+    with h5py.File(path, "r+") as f:
+        group = f["obs/label"]
+        del group["categories"], group["codes"]
+        group["categories"] = np.array(values, h5py.string_dtype()) if text else np.array(values)
+        group["categories"].attrs.update({"encoding-type": "string-array" if text else "array", "encoding-version": "0.2.0"})
+        group["codes"] = np.array(codes, "i1")
+        group["codes"].attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+
+
+@pytest.mark.parametrize(
+    "first, second, union, codes",
+    [
+        ([-0.0, 1.5], [1.5, 0.0, 2.0], [-0.0, 1.5, 2.0], [0, 1, 0, -1, 1, 0, 2, 0]),
+        ([-0.0], [0.0, 1.5, 2.0], [0.0, 1.5, 2.0], [0, 0, 0, -1, 0, 1, 2, 1]),
+        ([1.5, 0.0, -0.0], [-0.0, 2.0, 2.5], [1.5, 0.0, 2.0, 2.5], [0, 1, 1, -1, 1, 2, 3, 2]),
+        (["x", "y", "x"], ["y", "x", "z"], ["x", "y", "z"], [0, 1, 0, -1, 1, 0, 2, 0]),
+        (["x", "y"], ["y", "x", "y"], ["x", "y"], [0, 1, 0, -1, 1, 0, 1, 0]),
+    ],
+)
+def test_categories_that_are_one(first, second, union, codes, tmp_path):
+    """Zeros of both signs and repeated names: once in the store, one code; in the part as ever."""
+    with_categories(tmp_path / "a.h5ad", first, [0, 1 % len(first), 2 % len(first), -1])
+    with_categories(tmp_path / "b.h5ad", second, [0, 1, 2, 1])
+    ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", tmp_path / "s")
+    ok("verify", tmp_path / "s")
+    ok("export", tmp_path / "s", "-o", tmp_path / "o.h5ad")
+    with h5py.File(tmp_path / "o.h5ad") as f:
+        group = f["obs/label"]
+        assert list(group["codes"]) == codes
+        if isinstance(union[0], str):
+            assert list(group["categories"].asstr()) == union
+        else:
+            assert group["categories"][:].tobytes() == np.array(union).tobytes()
+    assert list(ad.read_h5ad(tmp_path / "o.h5ad").obs["label"].cat.categories) == union
+    for k, name in enumerate("ab"):
+        ok("export", tmp_path / "s", "-o", tmp_path / "part.h5ad", "--part", k, "--force")
+        ok("convert-check", tmp_path / f"{name}.h5ad", tmp_path / "part.h5ad")

@@ -75,7 +75,7 @@ static annb_status simulate(const int32_t *codes, annb_picker *picker, const ann
   uint64_t n = info->batches < MOST_BATCHES ? info->batches : MOST_BATCHES, state = info->seed + 1, used = 0;
   uint64_t *rows = cli_alloc(info->batch_size * sizeof *rows);
   int32_t *batch = cli_alloc(info->batch_size * sizeof *batch);
-  double sum = 0, squares = 0;
+  double middle = 0, squares = 0; /* Welford's: mean, and squares of distances from it */
   annb_status s = ANNB_OK;
   for (uint64_t i = 0; !s && i < n && !cli_interrupted(); i++) {
     uint32_t got = info->batch_size;
@@ -84,15 +84,16 @@ static annb_status simulate(const int32_t *codes, annb_picker *picker, const ann
       state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
       batch[k] = codes[picker ? rows[k] : (state >> 11) % info->n_rows];
     }
-    if (s || got < info->batch_size) continue; /* a short batch has less entropy for another reason */
+    if (s || (got < info->batch_size && info->batches > 1)) continue; /* a short batch has less entropy for another reason */
     double h = entropy_of(counts, batch, got);
     if (isnan(h)) continue;
-    sum += h;
-    squares += h * h;
     used++;
+    const double away = h - middle;
+    middle += away / (double)used;
+    squares += away * (h - middle);
   }
-  *mean = used ? sum / (double)used : NAN;
-  if (deviation) *deviation = used ? sqrt(fmax(0, squares / (double)used - *mean * *mean)) : NAN;
+  *mean = used ? middle : NAN;
+  if (deviation) *deviation = used ? sqrt(squares / (double)used) : NAN;
   *n_batches = used;
   free(rows);
   free(batch);

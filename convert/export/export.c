@@ -1,5 +1,3 @@
-#define _XOPEN_SOURCE 700 /* realpath */
-
 #include "../sidecar/files.h"
 #include "concat.h"
 #include "fill.h"
@@ -12,6 +10,7 @@
 #include "../../store/io.h"
 #include "../../store/manifest.h"
 #include "../../store/segment.h"
+#include "../../store/target.h"
 
 #include <annblock/annblock.h>
 #include <annblock/convert.h>
@@ -33,8 +32,7 @@ typedef struct export {
   uint32_t n_parts; /* to be exported */
   annb_merged merged;
   annb_output out;  /* where it really goes */
-  char *cut_name;   /* of a subset: the file that it is cut into, while out.temp is the merged one */
-  hid_t cut;
+  hid_t cut;        /* of a subset: the file out.cut that it is cut into, while out.temp is the merged one */
   annb_selection rows, genes;
 }
 export;
@@ -49,18 +47,6 @@ static annb_status read_options(export *e, const annb_export_options *options, a
     return annb_fail(err, ANNB_EINVAL, NULL, "compression is source, none or gzip of level 1 to 9");
   if (e->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs at least 32 MiB of memory");
   return ANNB_OK;
-}
-
-/* The output must not lie in the store. */
-static annb_status check_outside(const export *e, annb_error *err) {
-  char *store = realpath(e->store_path, NULL), *dir = realpath(e->out.dir, NULL);
-  annb_status s = store && dir ? ANNB_OK : annb_fail_errno(err, store ? e->out.dir : e->store_path, "examine");
-  size_t n = store ? strlen(store) : 0;
-  if (!s && !strncmp(dir, store, n) && (dir[n] == '/' || !dir[n]))
-    s = annb_fail(err, ANNB_EINVAL, e->output, "lies inside the store, whose files never change: choose another place");
-  free(store);
-  free(dir);
-  return s;
 }
 
 /* SPEC.md 2.2: features that readers may ignore and export may not. */
@@ -129,20 +115,10 @@ static annb_status check_sha256(const char *path, annb_error *err) {
 
 /* ---- writing ---- */
 
-/* Whether a file can be made where the output will be: HDF5 would not say why not. */
-static annb_status check_writable(const export *e, annb_error *err) {
-  int fd;
-  annb_status s = annb_io_create(e->out.temp, &fd, err);
-  if (s) return s;
-  s = annb_io_close(fd, e->out.temp, err);
-  annb_io_unlink(e->out.temp);
-  return s;
-}
-
 /* What follows the name of a temporary file in a message about it; NULL when it is about something else. */
 static const char *after_temporary(const export *e, const char *message) {
-  const char *const names[] = {e->out.temp, e->cut_name};
-  for (size_t i = 0; i < 2; i++) {
+  const char *const names[] = {e->out.temp, e->out.cut, e->out.lock};
+  for (size_t i = 0; i < 3; i++) {
     const size_t n = names[i] ? strlen(names[i]) : 0;
     if (n && !strncmp(message, names[i], n) && !strncmp(message + n, ": ", 2)) return message + n + 2;
   }
@@ -230,25 +206,22 @@ static annb_status publish(const export *e, annb_error *err) {
 static annb_status cut(export *e, const char *sidecar, annb_error *err) {
   const annb_going going = {e->options.progress, e->options.user, "copying what is selected", e->output, "the export"};
   annb_fill fill = make_fill(e);
-  e->cut_name = malloc(strlen(e->out.temp) + 8);
-  if (!e->cut_name) return annb_fail_memory(err);
-  strcat(strcpy(e->cut_name, e->out.temp), ".cut");
-  annb_status s = annb_file_create(e->cut_name, e->merged.out, &e->cut, err);
+  annb_status s = annb_file_create(e->out.cut, e->merged.out, &e->cut, err);
   fill.out = e->cut;
-  fill.out_name = e->cut_name;
+  fill.out_name = e->out.cut;
   fill.rows = &e->rows;
   fill.genes = &e->genes;
   if (!s) s = annb_subset_copy(&fill, &e->options.subset, &going, err);
   if (!s) s = report(e, "flushing", err);
-  annb_status finished = annb_file_finish(&e->cut, e->cut_name, s ? NULL : err);
+  annb_status finished = annb_file_finish(&e->cut, e->out.cut, s ? NULL : err);
   if (!s) s = finished;
-  return s ? s : annb_file_user_block(sidecar, e->cut_name, err);
+  return s ? s : annb_file_user_block(sidecar, e->out.cut, err);
 }
 
 /* From now on the cut file is the temporary one. */
 static annb_status take_cut(export *e, annb_error *err) {
   annb_merged_close(&e->merged);
-  return rename(e->cut_name, e->out.temp) ? annb_fail_errno(err, e->output, "rename the temporary file") : ANNB_OK;
+  return rename(e->out.cut, e->out.temp) ? annb_fail_errno(err, e->output, "rename the temporary file") : ANNB_OK;
 }
 
 static annb_status write_subset(export *e, annb_error *err) {
@@ -288,15 +261,14 @@ static annb_status run(export *e, annb_error *err) {
   const bool subset = annb_subset_wanted(&e->options.subset);
   annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
   if (!s) s = open_store(e, err);
-  if (!s) s = check_outside(e, err);
-  if (!s) s = check_writable(e, err);
+  if (!s) s = annb_target_check_outside(e->out.path, err);
+  if (!s) s = annb_output_begin(&e->out, err);
   if (!s && (subset || e->n_parts > 1)) s = annb_select(e->store, e->orders, &e->options.subset, &e->rows, &e->genes, err);
   if (!s) s = e->n_parts > 1 ? write_parts(e, err) : subset ? write_subset(e, err) : write_whole(e, err);
   annb_merged_close(&e->merged);
   if (!s) s = flush_to_disk(e->out.temp, err);
   if (!s) s = publish(e, err);
-  if (e->out.temp) annb_io_unlink(e->out.temp);
-  if (e->cut_name) annb_io_unlink(e->cut_name);
+  annb_output_end(&e->out);
   if (s) name_output(e, err);
   else tell_result(e, subset || e->n_parts > 1);
   return s;
@@ -305,7 +277,7 @@ static annb_status run(export *e, annb_error *err) {
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
   if (!store || !*store || !output || !*output)
     return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
-  export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}, .cut = -1};
+  export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}, .cut = -1, .out = {.lock_fd = -1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();
   annb_status s = read_options(&e, options, err);
@@ -316,7 +288,6 @@ annb_status annb_export(const char *store, const char *output, const annb_export
   annb_output_free(&e.out);
   annb_selection_free(&e.rows);
   annb_selection_free(&e.genes);
-  free(e.cut_name);
   annb_h5_quiet_end(quiet);
   return s;
 }

@@ -46,7 +46,8 @@ annb_status annb_each_line(const char *path, annb_line_fn each, void *user, annb
   annb_status s = annb_io_map(path, &map, err);
   if (s) return s;
   if (map.size > MOST_FILE) s = annb_fail(err, ANNB_EINPUT, path, "is too large for a list");
-  for (uint64_t at = 0; !s && at < map.size;) {
+  const uint64_t mark = map.size >= 3 && !memcmp(map.data, "\xEF\xBB\xBF", 3) ? 3 : 0; /* some editors begin UTF-8 with it */
+  for (uint64_t at = mark; !s && at < map.size;) {
     const uint8_t *from = map.data + at, *stop = memchr(from, '\n', map.size - at);
     uint64_t n = stop ? (uint64_t)(stop - from) : map.size - at;
     at += n + 1;

@@ -13,8 +13,11 @@ const annb_selection *annb_subset_axis(const annb_subset *subset, uint8_t follow
 }
 
 annb_status annb_subset_fail(const annb_subset *subset, annb_status status, const char *path, const char *text, annb_error *err) {
-  return annb_h5_fail(err, status, subset->fill->merged->sidecar_name, path, "%s: leave it out with --skip %s", text,
-                      *path == '/' ? path + 1 : path);
+  char *whole = annb_subset_whole(subset, path);
+  status = annb_h5_fail(err, status, subset->fill->merged->sidecar_name, path, "%s: leave it out with --skip %s", text,
+                        whole ? whole : path);
+  free(whole);
+  return status;
 }
 
 /* ---- roles ---- */
@@ -104,14 +107,6 @@ static annb_status group_role(const annb_subset *subset, hid_t group, annb_role 
 
 /* ---- links ---- */
 
-static bool is_skipped(const annb_subset *subset, const char *path) {
-  for (size_t i = 0; i < subset->options->n_skip; i++) {
-    const char *skip = subset->options->skip[i];
-    if (!strcmp(path + 1, *skip == '/' ? skip + 1 : skip)) return true;
-  }
-  return false;
-}
-
 /* By its path alone: what the object of a soft link follows. */
 static annb_role role_of_path(const char *path) {
   char name[16];
@@ -134,7 +129,7 @@ static annb_status check_link(const annb_subset *subset, const annb_place *place
   annb_role own = role_of_path(path), target = *link->target == '/' ? role_of_path(link->target) : own;
   if (!strncmp(link->target, "..", 2) || !same_axes(own, target))
     return annb_subset_fail(subset, ANNB_EUNSUPPORTED, path, "is a link to something of other cells or genes, which cannot be cut", err);
-  return ANNB_OK;
+  return annb_subset_check_target(subset, path, link->target, err);
 }
 
 /* ---- objects ---- */
@@ -167,10 +162,11 @@ static annb_status cut_group(annb_subset *subset, const annb_place *place, const
   if (!s && role.kind == ANNB_ROLE_SPARSE) s = stays(subset, &role, path, &whole, err);
   if (whole) role.kind = ANNB_ROLE_WHOLE; /* its axes are remembered */
   if (!s) s = copy_group(subset, place, link, info, role, &node, err);
-  if (!s && role.kind == ANNB_ROLE_SPARSE) {
+  if (!s && (role.kind == ANNB_ROLE_SPARSE || role.kind == ANNB_ROLE_FRAME)) {
     to = H5Gopen2(place->to, link->name, H5P_DEFAULT);
-    s = to < 0 ? annb_tree_fail(&subset->tree, ANNB_EIO, place->node, link->name, "the group cannot be opened again", err)
-               : annb_subset_sparse(subset, from, to, node, role, path, err);
+    if (to < 0) s = annb_tree_fail(&subset->tree, ANNB_EIO, place->node, link->name, "the group cannot be opened again", err);
+    else if (role.kind == ANNB_ROLE_FRAME) s = annb_subset_list_columns(subset, to, path, err);
+    else s = annb_subset_sparse(subset, from, to, node, role, path, err);
   }
   annb_h5_close(&to);
   annb_h5_close(&from);
@@ -234,22 +230,11 @@ static annb_status on_link(annb_tree *tree, const annb_place *place, const annb_
   if (!path) return annb_fail_memory(err);
   if (place->node == 0) parent.kind = ANNB_ROLE_ROOT;
   if (parent.kind != ANNB_ROLE_WHOLE) role = member_role(parent, link->name);
-  if (is_skipped(subset, path) || is_written(parent, link->name)) *done = true;
+  if (annb_subset_skips(subset, path) || is_written(parent, link->name)) *done = true;
   else if (link->type == H5L_TYPE_HARD) s = cut_object(subset, place, link, role, path, done, err);
   else s = check_link(subset, place, link, role, path, err);
   free(path);
   return s;
-}
-
-/* Every path to leave out must be there: a slip would not be noticed. */
-static annb_status check_skip(const annb_subset *subset, annb_error *err) {
-  for (size_t i = 0; i < subset->options->n_skip; i++) {
-    const char *skip = subset->options->skip[i];
-    while (*skip == '/') skip++;
-    if (!*skip || !annb_h5_exists(subset->fill->merged->out, skip))
-      return annb_fail(err, ANNB_ENOTFOUND, subset->fill->merged->sidecar_name, "has no '%.200s' that could be left out", skip);
-  }
-  return ANNB_OK;
 }
 
 annb_status annb_subset_copy(annb_fill *fill, const annb_subset_options *options, const annb_going *going, annb_error *err) {
@@ -261,7 +246,7 @@ annb_status annb_subset_copy(annb_fill *fill, const annb_subset_options *options
                             .on_link = on_link,
                             .going = *going};
   subset.tree.user = &subset;
-  annb_status s = check_skip(&subset, err);
+  annb_status s = annb_subset_check_skip(&subset, err);
   if (!s) s = annb_tree_copy(&subset.tree, false, err);
   if (!s) s = annb_tree_finish(&subset.tree, err);
   annb_status full = annb_file_check(fill->out, fill->out_name, err); /* explains what else went wrong */

@@ -55,6 +55,18 @@ annb_status annb_subset_sparse(annb_subset *subset, hid_t from, hid_t to, uint32
 /* Do the arrays of the sparse matrix, or the values of the dense one, come from the store, and from which matrix? */
 annb_status annb_subset_packed(const annb_subset *subset, const char *path, bool *packed, uint32_t *matrix, annb_error *err);
 
+/* Is the object at `path` left out? */
+bool annb_subset_skips(const annb_subset *subset, const char *path);
+/* ANNB_ENOTFOUND when something to leave out is not there, ANNB_EINVAL when what is around it could not be read without it. */
+annb_status annb_subset_check_skip(const annb_subset *subset, annb_error *err);
+/* ANNB_EINVAL when the soft link at `path` leads to something that is left out. */
+annb_status annb_subset_check_target(const annb_subset *subset, const char *path, const char *target, annb_error *err);
+/* What is to be left out in place of `path`: the path of the object that it is part of, or its own, in fresh memory; NULL when memory is
+ * short. */
+char *annb_subset_whole(const annb_subset *subset, const char *path);
+/* Take the columns that are left out from the list of them that `table`, the copy of the one at `path`, has. */
+annb_status annb_subset_list_columns(const annb_subset *subset, hid_t table, const char *path, annb_error *err);
+
 /* Creation properties for a copy of `dataset` with other dimensions. `grows`: along the first. */
 hid_t annb_subset_properties(hid_t dataset, int rank, const hsize_t *dims, bool grows);
 

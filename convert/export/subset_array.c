@@ -4,6 +4,7 @@
 #include "../../store/cursor.h"
 #include "../../store/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,14 +167,15 @@ static annb_status cut_rows(cutting *c, annb_error *err) {
 
 static annb_status check_shape(cutting *c, annb_role role, annb_error *err) {
   static const char *const of[] = {"", "the cells of obs", "the genes of var"};
+  char why[128];
   for (int i = 0; i < 2; i++) {
     const uint8_t follows = i ? role.second : role.first;
     const annb_selection *s = c->subset->selections[follows];
     if (!s) continue;
-    if (c->rank <= i || c->dims[i] != s->of)
-      return annb_h5_fail(err, ANNB_EINPUT, c->subset->fill->merged->sidecar_name, c->path,
-                          "does not have the %s that its place asks for, %llu of them: leave it out with --skip %s", of[follows] + 4,
-                          (unsigned long long)s->of, c->path + 1);
+    if (c->rank <= i || c->dims[i] != s->of) {
+      snprintf(why, sizeof why, "does not have the %s that its place asks for, %llu of them", of[follows] + 4, (unsigned long long)s->of);
+      return annb_subset_fail(c->subset, ANNB_EINPUT, c->path, why, err);
+    }
     c->out_dims[i] = s->n;
   }
   return ANNB_OK;

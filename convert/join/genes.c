@@ -33,7 +33,7 @@ typedef struct genes {
 
 static void label(const genes *g, uint32_t list, char text[256]) {
   if (list < g->n) annb_join_label(g->join, list, text);
-  else snprintf(text, 256, "the store");
+  else snprintf(text, 256, "%.255s", g->join->store);
 }
 
 static annb_status open_list(const genes *g, annb_arrays *arrays, uint32_t list, gene_list *out, annb_error *err) {
@@ -176,6 +176,18 @@ static annb_status refuse(const genes *g, annb_error *err) {
       text, how, other, ULL(a->n), ULL(b->n), ULL(common), inner);
 }
 
+/* An inner join of new files that leaves no gene. */
+static annb_status refuse_nothing(const genes *g, annb_error *err) {
+  char first[256], last[256], between[48] = "";
+  label(g, 0, first);
+  label(g, g->n - 1, last);
+  if (g->n > 2) snprintf(between, sizeof between, ", %u other file%s", g->n - 2, g->n > 3 ? "s" : "");
+  return annb_fail(err, ANNB_EINPUT, NULL,
+                   "no gene is in all of %s%s and %s, by %s%.200s: use --join outer, which keeps all genes, or match them by another "
+                   "column of var (--join-key)",
+                   first, between, last, g->join->key ? "the column " : "name", g->join->key ? g->join->key : "");
+}
+
 /* ---- the list of the store ---- */
 
 static annb_status collect(genes *g, annb_error *err) {
@@ -188,8 +200,7 @@ static annb_status collect(genes *g, annb_error *err) {
   if (!g->store_gene) return annb_fail_memory(err);
   bool keep = outer || g->first_new;
   for (uint32_t i = 0; i < g->table.n; i++) g->store_gene[i] = keep || g->table.entries[i].count == g->n - 1 ? g->n_store++ : ANNB_NONE;
-  if (g->n_store == 0 && n_base) return annb_fail(err, ANNB_EINPUT, NULL, "no gene is in all of the files: --join outer keeps all genes");
-  return ANNB_OK;
+  return g->n_store == 0 && n_base ? refuse_nothing(g, err) : ANNB_OK;
 }
 
 /* The map of a part, in fresh memory; *same says that it maps each gene to itself. */

@@ -16,7 +16,7 @@
 void annb_join_label(const annb_join *join, uint32_t part, char text[256]) {
   if (part >= join->first_label && part - join->first_label < join->n_labels)
     snprintf(text, 256, "%.255s", join->labels[part - join->first_label]);
-  else snprintf(text, 256, "part %u of the store", part);
+  else snprintf(text, 256, "part %u of %.230s", part, join->store);
 }
 
 void annb_join_note(const annb_join *join, const char *format, ...) {

@@ -18,9 +18,10 @@ typedef struct annb_join {
   const char *const *labels; /* of the parts that are added, for messages */
   uint32_t first_label;      /* the part that labels[0] is of; set by annb_join_build */
   uint32_t n_labels;
+  const char *store; /* its path, likewise */
 } annb_join;
 
-/* "<label>" of a part in messages: its input, or "part 3". */
+/* "<label>" of a part in messages: its input, or "part 3 of <store>". */
 void annb_join_label(const annb_join *join, uint32_t part, char text[256]);
 /* One sentence to the user. */
 void annb_join_note(const annb_join *join, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -19,6 +19,7 @@ typedef struct common {
   uint32_t first;           /* part that had it first */
   uint32_t *rows;           /* per part: row of the column table, or ANNB_NONE */
   annb_key_table categories;
+  annb_key zero; /* of categories that are floats: the first one seen that is 0.0 or −0.0 */
   annb_keys *keys;         /* per part: its categories */
   int32_t **maps;          /* per part: to the store's categories, NULL where they are the same */
   uint32_t object, column; /* where the categories are */
@@ -143,6 +144,16 @@ static annb_status open_categories(schema *x, common *c, uint32_t part, annb_err
   return ANNB_OK;
 }
 
+/* Category i of a part. 0.0 and −0.0 are one value, which the first of them stands for. */
+static annb_key category_at(common *c, const annb_keys *keys, uint64_t i) {
+  static const uint8_t zeros[2][8] = {{0}, {[7] = 0x80}};
+  annb_key key = annb_keys_at(keys, i);
+  if (keys->column.kind != ANNB_COLUMN_FIXED || keys->dtype < ANNB_F16) return key;
+  if (memcmp(key.bytes, zeros[0], key.length) && memcmp(key.bytes, zeros[1] + 8 - key.length, key.length)) return key;
+  if (!c->zero.bytes) c->zero = key;
+  return c->zero;
+}
+
 /* The map of one part, which is kept when it changes something. *ascends: the store's order is the part's. */
 static annb_status map_categories(common *c, uint32_t part, bool *ascends, annb_error *err) {
   const annb_keys *keys = &c->keys[part];
@@ -151,7 +162,7 @@ static annb_status map_categories(common *c, uint32_t part, bool *ascends, annb_
   bool same = true;
   *ascends = true;
   for (uint64_t i = 0; i < keys->n; i++) {
-    uint32_t at = annb_key_table_put(&c->categories, annb_keys_at(keys, i), 0);
+    uint32_t at = annb_key_table_put(&c->categories, category_at(c, keys, i), 0);
     if (at == ANNB_NONE) {
       free(map);
       return annb_fail_memory(err);

@@ -46,7 +46,8 @@ static annb_status choose_part(annotate *a, annb_error *err) {
                      m->n_parts - 1);
   a->part = a->options.one_part ? a->options.part : 0;
   if (a->part >= m->n_parts)
-    return annb_fail(err, ANNB_ENOTFOUND, a->store, "has %u parts (numbered from 0), there is no part %u", m->n_parts, a->part);
+    return annb_fail(err, ANNB_ENOTFOUND, a->store, "has %u part%s (numbered from 0), there is no part %u", m->n_parts,
+                     m->n_parts == 1 ? "" : "s", a->part);
   const annb_fmt_part *p = &m->parts[a->part];
   if (p->columns == ANNB_NONE || p->sidecar == ANNB_NONE || p->restore == ANNB_NONE)
     return annb_fail(err, ANNB_EUNSUPPORTED, a->store, "part %u was not packed from an .h5ad file: it has no metadata to replace", a->part);
@@ -253,7 +254,7 @@ annb_status annb_annotate(const char *store, const char *from, const annb_annota
   if (options) a.options = *options;
   if (!a.options.memory) a.options.memory = DEFAULT_MEMORY;
   if (a.options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs at least 32 MiB of memory");
-  a.join = (annb_join){.note = a.options.note, .user = a.options.user};
+  a.join = (annb_join){.note = a.options.note, .user = a.options.user, .store = store};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = run(&a, generation ? generation : &ignored, err);
   annb_txn_abort(a.txn);

@@ -16,7 +16,7 @@ typedef struct pack {
   const char *const *inputs;
   size_t n_inputs;
   const char *output;
-  bool append;
+  bool append, several; /* several: parts in the end */
   annb_pack_options options;
   struct stat *seen; /* per input: when its columns were read */
   uint32_t *columns; /* per input: object, or ANNB_NONE */
@@ -95,6 +95,7 @@ static bool is_named(const pack *p, const char *name) {
 static annb_status fit_matrices(pack *p, annb_pack_part *part, annb_error *err) {
   size_t kept = 0;
   annb_status s = ANNB_OK;
+  if (!p->several) return ANNB_OK;
   for (size_t i = 0; i < part->n_matrices; i++) {
     annb_error why;
     annb_pack_matrix *m = &part->matrices[i];
@@ -267,11 +268,10 @@ static annb_status publish(pack *p, annb_error *err) {
 
 static annb_status run(pack *p, annb_error *err) {
   annb_status s = ANNB_OK;
-  bool several = p->append || p->n_inputs > 1;
   annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
   p->join = (annb_join){
       p->options.join,      p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
-      (uint32_t)p->n_inputs};
+      (uint32_t)p->n_inputs, p->output};
   p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
   p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
   if (!p->columns || !p->seen) return annb_fail_memory(err);
@@ -279,8 +279,8 @@ static annb_status run(pack *p, annb_error *err) {
   for (size_t i = 0; i < p->n_inputs && !s; i++) s = check_path(p, p->inputs[i], err);
   if (!s && p->n_inputs == 1 && !p->append) s = check_input(p, err);
   if (!s) s = annb_txn_begin(p->output, mode, &p->txn, err);
-  if (!s && several) s = look_at_all(p, err);
-  if (!s && several) annb_txn_set_build(p->txn, build, p);
+  if (!s && (p->several || p->options.join_key)) s = look_at_all(p, err); /* of one file: has it the column? */
+  if (!s && p->several) annb_txn_set_build(p->txn, build, p);
   for (size_t i = 0; i < p->n_inputs && !s; i++) s = pack_part(p, i, err);
   return s ? s : publish(p, err);
 }
@@ -289,7 +289,8 @@ static annb_status pack_files(const char *const *inputs, size_t n, const char *o
                               annb_pack_result *result, annb_error *err) {
   if (!inputs || !n || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
   if (n > ANNB_MAX_TABLE) return annb_fail(err, ANNB_EINVAL, NULL, "a store has room for %llu files", (unsigned long long)ANNB_MAX_TABLE);
-  pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .result = {.n_parts = 1}};
+  pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .several = append || n > 1,
+            .result = {.n_parts = 1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_status s = read_options(&p, options, err);
   if (!s) s = run(&p, err);

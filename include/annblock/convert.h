@@ -116,7 +116,7 @@ typedef struct annb_subset_options {
   const annb_row_range *ranges;
   size_t n_ranges;
   const char *rows_file, *where, *genes_file; /* NULL = none; ranges and rows_file not both */
-  const char *const *skip;                    /* paths ("obsm/x") of objects to leave out */
+  const char *const *skip;                    /* paths ("obsm/x", "obs/column") of whole objects to leave out */
   size_t n_skip;
 } annb_subset_options;
 
