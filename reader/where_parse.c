@@ -81,7 +81,8 @@ static annb_status take_sign(parser *p, const char *sign, const char *what, annb
 static annb_status not_a_value(const parser *p, const annb_where_token *t, annb_error *err) {
   const char *text = p->tree->text, *name = t->bytes;
   if (!strcasecmp(name, "true") || !strcasecmp(name, "false"))
-    return annb_where_fail(err, ANNB_EINVAL, text, t->at, "truth is written in small letters, true or false, not '%s'; text in quotes", name);
+    return annb_where_fail(err, ANNB_EINVAL, text, t->at, "truth is written in small letters, true or false, not '%s'; text in quotes",
+                           name);
   if (!strcasecmp(name, "nan") || !strcasecmp(name, "none") || !strcasecmp(name, "na"))
     return annb_where_fail(err, ANNB_EINVAL, text, t->at,
                            "nothing equals what is missing: write 'is null' or 'is not null' (true of NaN too), or put text in quotes");
@@ -258,6 +259,7 @@ annb_status annb_where_parse(const char *text, annb_where_tree *tree, annb_error
   if (!s && p.token.kind == ANNB_TOKEN_END) return annb_fail(err, ANNB_EINVAL, NULL, "the predicate is empty");
   if (!s) s = parse_or(&p, &tree->root, err);
   if (!s && p.token.kind != ANNB_TOKEN_END)
-    s = expected(&p, is_date_rest(&p.token, text) ? "'and', 'or' or the end (a date is text: put it in quotes)" : "'and', 'or' or the end", err);
+    s = expected(&p, is_date_rest(&p.token, text) ? "'and', 'or' or the end (a date is text: put it in quotes)" : "'and', 'or' or the end",
+                 err);
   return s;
 }

@@ -37,8 +37,8 @@ class Loader:
     """Minibatches of cells, shuffled in blocks, decoded ahead by threads: iterate it once per epoch.
 
     Each `for batch in loader` is the next epoch, in another order; batches are `Batch`es, dictionaries with attributes: `batch.X`,
-    `batch.obs["cell_line"]` (codes, -1 = missing: `ignore_index=-1` of torch's losses, or `where="cell_line is not null"`), `batch.rows`. The
-    order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a Loader
+    `batch.obs["cell_line"]` (codes, -1 = missing: `ignore_index=-1` of torch's losses, or `where="cell_line is not null"`), `batch.rows`.
+    The order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a Loader
     is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
 
     stores: a path or `Store`, or a list of them, which are read as one. batch_size, block_size, fetch_factor: cells of a batch, cells that
@@ -237,7 +237,8 @@ class Loader:
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration is: after the batches that it has given; numbers and `bytes` (pickle, not JSON). In worker processes: of this worker (torchdata's StatefulDataLoader
+        """Where the iteration is: after the batches that it has given; numbers and `bytes` (pickle, not JSON). In
+        worker processes: of this worker (torchdata's StatefulDataLoader
         asks each). A plain DataLoader with workers does not tell its dataset what was consumed: use StatefulDataLoader, or no workers."""
         if self._resume is not None:
             return dict(self._resume)

@@ -24,7 +24,8 @@ class Matrix:
     that was dense in the source, a numpy array; always with two dimensions, rows and genes chosen independently as in AnnData.
     Rows and genes are numbers, slices, masks, index arrays or names.
 
-    `name`, `shape`, `nnz` (stored elements; a bound unless `nnz_exact`), `nbytes` (in the store), `dtype`, `form` ("csr", "csc" or "dense": of the source).
+    `name`, `shape`, `nnz` (stored elements; a bound unless `nnz_exact`), `nbytes` (in the store), `dtype`, `form` ("csr", "csc"
+    or "dense": of the source).
     """
 
     def __init__(self, store, handle, number):
