@@ -58,6 +58,27 @@ annb_status annb_part_gene_map(const annb_store *store, uint32_t part, const uin
   return s;
 }
 
+annb_status annb_matrix_nnz_exact(const annb_store *store, uint32_t matrix, bool *exact, annb_error *err) {
+  if (!store || !exact) return annb_fail(err, ANNB_EINVAL, NULL, "asking about a matrix needs a store and a place for the answer");
+  const annb_manifest *m = &store->manifest;
+  if (matrix >= m->n_matrices)
+    return annb_fail(err, ANNB_ERANGE, store->path, "has %u matrices, there is no matrix %u", m->n_matrices, matrix);
+  annb_status s = ANNB_OK;
+  bool all_kept = true;
+  for (uint32_t part = 0; !s && part < m->n_parts; part++) {
+    const annb_fmt_part *p = &m->parts[part];
+    for (uint32_t i = 0; !s && i < p->n_matrices; i++) {
+      const annb_fmt_part_matrix *pm = &m->part_matrices[p->first_matrix + i];
+      const annb_gene_map *map = NULL;
+      if (pm->matrix != matrix || !annb_part_matrix_mapped(store, part, pm)) continue;
+      s = get_map(store, part, &map, err);
+      all_kept = all_kept && (s || !map->n_dropped);
+    }
+  }
+  if (!s) *exact = all_kept;
+  return s;
+}
+
 /* Genes that the store has not get numbers of their own behind the store's, so that rows can be decoded first and then cut. */
 static annb_status compose(const annb_store *store, const annb_gene_map *map, const annb_gene_table *order, uint32_t n,
                            annb_gene_table **out, annb_error *err) {

@@ -5,6 +5,7 @@
 
 #include <annblock/annblock.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,7 +180,8 @@ annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_in
   annb_status s = annb_check_part(store, part, err);
   if (s) return s;
   const annb_fmt_part *p = &store->manifest.parts[part];
-  *info = (annb_part_info){.first_row = store->part_first[part], .n_rows = p->n_rows, .n_vars = p->n_vars, .n_matrices = p->n_matrices};
+  *info = (annb_part_info){.first_row = store->part_first[part], .n_rows = p->n_rows, .n_vars = p->n_vars, .n_matrices = p->n_matrices,
+                           .shuffled = p->row_order != ANNB_NONE};
   return ANNB_OK;
 }
 
@@ -216,13 +218,25 @@ annb_status annb_store_part_file(const annb_store *store, uint32_t part, annb_ob
   return s;
 }
 
+/* "; there are: X, layers/counts", as far as there is room. */
+static void list_matrices(const annb_store *store, char *text, size_t room) {
+  size_t used = 0;
+  *text = 0;
+  for (uint32_t i = 0; i < store->manifest.n_matrices && used + 8 < room; i++)
+    used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "; there are: ", store->matrix_names[i]);
+  if (used >= room) strcpy(text + room - 5, "…");
+  if (!store->manifest.n_matrices) snprintf(text, room, "; it has none");
+}
+
 annb_status annb_store_find_matrix(const annb_store *store, const char *name, uint32_t *matrix, annb_error *err) {
   for (uint32_t i = 0; name && i < store->manifest.n_matrices; i++) {
     if (strcmp(store->matrix_names[i], name)) continue;
     *matrix = i;
     return ANNB_OK;
   }
-  return annb_fail(err, ANNB_ENOTFOUND, store->path, "has no matrix '%s'", name ? name : "");
+  char list[300];
+  list_matrices(store, list, sizeof list);
+  return annb_fail(err, ANNB_ENOTFOUND, store->path, "has no matrix '%.200s'%s", name ? name : "", list);
 }
 
 static void add_part_matrix(const annb_store *store, const annb_fmt_part_matrix *pm, annb_matrix_info *info) {

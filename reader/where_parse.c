@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct parser {
   annb_where_tree *tree;
@@ -76,6 +77,18 @@ static annb_status take_sign(parser *p, const char *sign, const char *what, annb
 
 /* ---- tests ---- */
 
+/* A name where a value belongs: what other languages call some values, or text without quotes. */
+static annb_status not_a_value(const parser *p, const annb_where_token *t, annb_error *err) {
+  const char *text = p->tree->text, *name = t->bytes;
+  if (!strcasecmp(name, "true") || !strcasecmp(name, "false"))
+    return annb_where_fail(err, ANNB_EINVAL, text, t->at, "truth is written in small letters, true or false, not '%s'; text in quotes",
+                           name);
+  if (!strcasecmp(name, "nan") || !strcasecmp(name, "none") || !strcasecmp(name, "na"))
+    return annb_where_fail(err, ANNB_EINVAL, text, t->at,
+                           "nothing equals what is missing: write 'is null' or 'is not null' (true of NaN too), or put text in quotes");
+  return annb_where_fail(err, ANNB_EINVAL, text, t->at, "a column is compared with a value: put text in quotes, like \"%.60s\"", name);
+}
+
 static annb_status parse_value(parser *p, annb_where_node *test, annb_error *err) {
   const annb_where_token t = p->token;
   annb_where_value value = {.bytes = t.bytes, .length = t.length, .at = t.at};
@@ -89,14 +102,18 @@ static annb_status parse_value(parser *p, annb_where_node *test, annb_error *err
   } else if (is_word(&t, "null")) {
     return annb_where_fail(err, ANNB_EINVAL, p->tree->text, t.at, "null cannot be compared: write 'is null' or 'is not null'");
   } else if (t.kind == ANNB_TOKEN_NAME || t.kind == ANNB_TOKEN_QUOTED) {
-    return annb_where_fail(err, ANNB_EINVAL, p->tree->text, t.at, "a column is compared with a value: put text in quotes, like \"%.60s\"",
-                           t.bytes);
+    return not_a_value(p, &t, err);
   } else {
     return expected(p, "a number, text in quotes, true or false", err);
   }
   test->n_values++;
   annb_status s = add_value(p->tree, &value, err);
   return s ? s : advance(p, err);
+}
+
+/* What follows the year of a date without quotes. */
+static bool is_date_rest(const annb_where_token *t, const char *text) {
+  return t->kind == ANNB_TOKEN_NUMBER && text[t->at] == '-' && t->at > 0 && text[t->at - 1] >= '0' && text[t->at - 1] <= '9';
 }
 
 /* The values of `in`, in round or square brackets. */
@@ -241,6 +258,8 @@ annb_status annb_where_parse(const char *text, annb_where_tree *tree, annb_error
   annb_status s = annb_where_next(tree, 0, &p.token, err);
   if (!s && p.token.kind == ANNB_TOKEN_END) return annb_fail(err, ANNB_EINVAL, NULL, "the predicate is empty");
   if (!s) s = parse_or(&p, &tree->root, err);
-  if (!s && p.token.kind != ANNB_TOKEN_END) s = expected(&p, "'and', 'or' or the end", err);
+  if (!s && p.token.kind != ANNB_TOKEN_END)
+    s = expected(&p, is_date_rest(&p.token, text) ? "'and', 'or' or the end (a date is text: put it in quotes)" : "'and', 'or' or the end",
+                 err);
   return s;
 }

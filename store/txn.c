@@ -54,14 +54,24 @@ static annb_status load_parent(const annb_txn *txn, uint64_t generation, annb_ma
   return s;
 }
 
+/* There is no generation to add to: why. */
+static annb_status not_a_store(const annb_txn *txn, annb_error *err) {
+  const char *path = txn->dirs[DIR_STORE];
+  annb_path_kind kind;
+  annb_status s = annb_io_kind(path, &kind, err);
+  if (s) return s;
+  if (kind == ANNB_PATH_ABSENT) return annb_fail(err, ANNB_ENOTSTORE, path, "does not exist: pack the first files into it");
+  if (kind != ANNB_PATH_DIR) return annb_fail(err, ANNB_ENOTSTORE, path, "is not an annblock store: it is not a directory");
+  return annb_fail(err, ANNB_ENOTSTORE, path, "is not a store that parts can be added to: pack the first ones into it");
+}
+
 /* Whether the transaction may work in the directory at all: nothing is changed here. */
 static annb_status check_target(const annb_txn *txn, annb_error *err) {
   uint64_t generation;
   annb_manifest parent;
   annb_status s = newest(txn, &generation, err);
   if (s) return s;
-  if (generation == 0 && txn->mode == ANNB_TXN_APPEND)
-    return annb_fail(err, ANNB_ENOTSTORE, txn->dirs[DIR_STORE], "is not a store that parts can be added to: pack the first ones into it");
+  if (generation == 0 && txn->mode == ANNB_TXN_APPEND) return not_a_store(txn, err);
   if (txn->mode != ANNB_TXN_APPEND) s = annb_target_check_outside(txn->dirs[DIR_STORE], err);
   if (s) return s;
   if (generation == 0) {

@@ -148,3 +148,9 @@ def test_damage_is_met_only_where_it_is(slots, tmp_path):
     for got, expected in zip(by_gene(*fetch_csr(tmp_path / "s", "X", [0, 129])), by_gene(*want)):
         assert got.tobytes() == expected.tobytes()
     assert run("export", tmp_path / "s", "-o", tmp_path / "out.h5ad").code == 1 and not (tmp_path / "out.h5ad").exists()
+
+
+def test_unknown_matrix_lists_what_there_is(slots, tmp_path):
+    ok("pack", slots, "-o", tmp_path / "s", "--matrix", "X", "--matrix", "layers/counts")
+    for command in ("head", "bench"):
+        assert "has no matrix 'Y'; there are: X, layers/counts" in refused(run(command, tmp_path / "s", "--matrix", "Y"), "s")

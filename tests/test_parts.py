@@ -102,6 +102,24 @@ def test_joined(two, tmp_path, join):
     ok("head", tmp_path / "s", "-n", 120)
 
 
+def test_info_of_parts(two, tmp_path):
+    """Elements of genes that were left out are not counted as if they came; parts are listed."""
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    for join, store in (("inner", inner), ("outer", outer)):
+        ok("pack", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "-o", store, "--join", join, "--shuffle", 3)
+    report = support.info(inner)
+    assert report["nnz_exact"] is False and report["density"] is None and report["matrices"][0]["nnz_exact"] is False
+    assert report["nnz"] == sum(part.X.nnz for part in two) > ad.concat(two, join="inner").X.nnz
+    assert report["part_list"] == [
+        {"first_row": 0, "n_obs": 70, "n_vars": 60, "shuffled": True}, {"first_row": 70, "n_obs": 50, "n_vars": 61, "shuffled": True}]
+    text = ok("info", inner).out
+    assert f"at most {report['nnz']:,}" in text and "elements of genes that the store has not" in text
+    assert any(line.split() == ["1", "70", "50", "61", "shuffled"] for line in text.splitlines())
+    report, text = support.info(outer), ok("info", outer).out
+    assert report["nnz_exact"] is True and report["matrices"][0]["nnz_exact"] is True and "at most" not in text
+    assert report["density"] == pytest.approx(report["nnz"] / (120 * 82))
+
+
 def test_same_genes_need_no_join(two, tmp_path):
     a = two[0]
     c = cells(3, 30, GENES_A, ["x"])
@@ -247,8 +265,34 @@ def test_append_brings_dropped_genes_back(two, tmp_path):
     ok("verify", store)
 
 
+def test_append_takes_the_matrices_of_the_store(two, tmp_path):
+    """Without --matrix: those that all parts have, and a file without one of them is refused."""
+    a = two[0]
+    a.raw = a.copy()
+    a.layers["counts"] = a.X * 2
+    a.write_h5ad(tmp_path / "a.h5ad")
+    store, lacking = tmp_path / "s", tmp_path / "lacking.h5ad"
+    ok("pack", tmp_path / "a.h5ad", "-o", store, "--matrix", "all")
+    assert set(support.info(store)["dtypes"]) == {"X", "layers/counts", "raw/X"}
+    ok("append", store, tmp_path / "a.h5ad")
+    report = {m["name"]: m["nnz"] for m in support.info(store)["matrices"]}
+    assert report == {"X": 2 * a.X.nnz, "layers/counts": 2 * a.X.nnz, "raw/X": a.X.nnz}
+    assert np.array_equal(fetch_dense(store, "layers/counts", [3, 73]), np.asarray(a.layers["counts"][[3, 3]].todense()))
+    del a.layers["counts"]
+    a.write_h5ad(lacking)
+    message = support.refused(run("append", store, lacking), "lacking.h5ad")
+    assert "no matrix 'layers/counts'" in message and "the store has it" in message
+    assert support.info(store)["generation"] == 2
+    ok("append", store, lacking, "--matrix", "X")
+    ok("append", store, lacking)  # not all parts have the layer now
+    assert support.info(store)["n_obs"] == 280
+    ok("verify", store)
+
+
 def test_append_needs_a_store(two, tmp_path):
-    support.refused(run("append", tmp_path / "none", tmp_path / "a.h5ad"), "none")
+    assert "does not exist" in support.refused(run("append", tmp_path / "none", tmp_path / "a.h5ad"), "none")
+    assert "does not exist" in support.refused(run("annotate", tmp_path / "none", "--from", tmp_path / "a.h5ad"), "none")
+    assert "is not a directory" in support.refused(run("append", tmp_path / "a.h5ad", tmp_path / "b.h5ad"), "a.h5ad")
     assert not (tmp_path / "none").exists()
     assert run("append", tmp_path / "none").code == 2
 

@@ -332,3 +332,14 @@ def test_example(tmp_path):
     ok("pack", EXAMPLE, "-o", tmp_path / "s")
     a = opens_in_anndata(EXAMPLE)
     check_subset(EXAMPLE, tmp_path / "s", tmp_path, np.arange(a.n_obs)[::3], np.arange(a.n_vars)[::-2])
+
+
+def test_export_tells_how_much(tmp_path):
+    """Cells and genes of the file stand in the closing line, also when the predicate left none."""
+    store = tmp_path / "s"
+    ok("pack", EXAMPLE, "-o", store)
+    assert "exported 2,000 cells x 2,400 genes of" in ok("export", store, "-o", tmp_path / "all.h5ad").err
+    assert "exported 6 cells x 2,400 genes of" in ok("export", store, "-o", tmp_path / "some.h5ad", "--rows", "3:9").err
+    (tmp_path / "genes").write_text("5\n7\n")
+    result = ok("export", store, "-o", tmp_path / "none.h5ad", "--where", "n_genes < 0", "--genes-file", tmp_path / "genes")
+    assert "exported 0 cells x 2 genes of" in result.err

@@ -304,6 +304,11 @@ END_TEST
 START_TEST(test_bad_text) {
   fails("", ANNB_EINVAL, "the predicate is empty");
   fails("  \n", ANNB_EINVAL, "the predicate is empty");
+  fails("flag == True", ANNB_EINVAL, "character 9: truth is written in small letters");
+  fails("u8 == nan", ANNB_EINVAL, "character 7: nothing equals what is missing: write 'is null'");
+  fails("u8 in (3, None)", ANNB_EINVAL, "write 'is null'");
+  fails("u8 > 2024-01-01", ANNB_EINVAL, "a date is text: put it in quotes");
+  fails("u8 == 3 and", ANNB_EINVAL, "it ends where");
   fails("u8 = 3", ANNB_EINVAL, "character 4: write == to compare");
   fails("flag & maybe", ANNB_EINVAL, "character 6: write 'and'");
   fails("flag | maybe", ANNB_EINVAL, "write 'or'");

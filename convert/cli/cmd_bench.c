@@ -33,7 +33,9 @@ static const struct argp_option options[] = {
     {.key = THREADS, .name = "threads", .arg = "N", .doc = "Decoding threads, the default is 1"},
     {.key = SECONDS, .name = "seconds", .arg = "S", .doc = "About how long to measure, the default is 5"},
     {.key = ACCESS, .name = "access", .arg = "MODE", .doc = "auto (the default), mmap or pread"},
-    {.key = ORDER, .name = "genes", .arg = "ORDER", .doc = "original (the default), sorted or stored"},
+    {.key = ORDER, .name = "genes", .arg = "ORDER",
+     .doc = "Of the genes in a row: original (the default: the file's columns, in the record's order), sorted (ascending columns) or "
+            "stored (the record's own numbers, the fastest)"},
     {.key = MATRIX, .name = "matrix", .arg = "NAME", .doc = "The matrix, the default is X"},
     {.key = JSON, .name = "json", .doc = "One JSON object instead of lines"},
     CLI_GENERATION_OPTION,

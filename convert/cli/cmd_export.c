@@ -116,10 +116,12 @@ int cmd_export(int argc, char **argv) {
   annb_error err = {0};
   cli_progress progress;
   annb_path_kind kind;
+  annb_export_result result = {0};
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   cli_progress_begin(&progress, false, a.quiet);
   a.options.progress = cli_progress_stage;
   a.options.user = &progress;
+  a.options.result = &result;
   cli_catch_signals();
   cli_find_filters(a.store);
   annb_status status = annb_export(a.store, a.output, &a.options, &err);
@@ -130,8 +132,10 @@ int cmd_export(int argc, char **argv) {
   if (status == ANNB_EEXIST && !a.options.force && is_file) return cli_fail_hint(&err, "use --force to replace it");
   if (status) return cli_fail_or_signal(&err);
   if (a.quiet) return CLI_OK;
-  char *time = cli_duration(seconds);
-  fprintf(stderr, "exported %s to %s in %s\n", a.store, a.output, time);
+  char *time = cli_duration(seconds), *cells = cli_count(result.n_obs), *genes = cli_count(result.n_vars);
+  fprintf(stderr, "exported %s cells x %s genes of %s to %s in %s\n", cells, genes, a.store, a.output, time);
+  free(cells);
+  free(genes);
   free(time);
   return CLI_OK;
 }

@@ -29,6 +29,14 @@ typedef struct files {
   uint64_t n_shuffled; /* parts */
 } files;
 
+/* A matrix, and whether its nnz is what readers deliver, not a bound. */
+typedef struct counted {
+  annb_matrix_info info;
+  bool exact;
+} counted;
+
+static double entries(const annb_matrix_info *m) { return (double)m->n_rows * (double)m->n_cols; }
+
 static const struct argp_option options[] = {
     {.name = "json", .key = JSON, .doc = "One JSON object instead of a table"}, CLI_GENERATION_OPTION, {0}};
 
@@ -136,21 +144,34 @@ static void add_json_column(void *list, const annb_column_info *c) {
   json_array_append_new(list, o);
 }
 
-static json_t *json_matrix(const annb_matrix_info *m) {
-  return json_pack("{s:o, s:[I,I], s:I, s:s, s:s, s:I, s:i}", "name", json_text(m->name), "shape", (json_int_t)m->n_rows,
+static json_t *json_matrix(const annb_matrix_info *m, bool exact) {
+  return json_pack("{s:o, s:[I,I], s:I, s:s, s:s, s:I, s:i, s:b}", "name", json_text(m->name), "shape", (json_int_t)m->n_rows,
                    (json_int_t)m->n_cols, "nnz", (json_int_t)m->nnz, "dtype", annb_dtype_name(m->dtype), "form", form_name(m->form),
-                   "bytes", (json_int_t)m->bytes, "segments", (int)m->n_segments);
+                   "bytes", (json_int_t)m->bytes, "segments", (int)m->n_segments, "nnz_exact", exact);
 }
 
 static annb_status json_matrices(const annb_store *store, uint32_t n, json_t *dtypes, json_t *list, annb_error *err) {
   for (uint32_t i = 0; i < n; i++) {
     annb_matrix_info m;
+    bool exact;
     annb_status s = annb_store_matrix(store, i, &m, err);
+    if (!s) s = annb_matrix_nnz_exact(store, i, &exact, err);
     if (s) return s;
     char *name = cli_utf8(m.name, strlen(m.name));
     json_object_set_new(dtypes, name, json_string(annb_dtype_name(m.dtype)));
     free(name);
-    json_array_append_new(list, json_matrix(&m));
+    json_array_append_new(list, json_matrix(&m, exact));
+  }
+  return ANNB_OK;
+}
+
+static annb_status json_parts(const annb_store *store, uint32_t n, json_t *list, annb_error *err) {
+  for (uint32_t i = 0; i < n; i++) {
+    annb_part_info p;
+    annb_status s = annb_store_part(store, i, &p, err);
+    if (s) return s;
+    json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:b}", "first_row", (json_int_t)p.first_row, "n_obs", (json_int_t)p.n_rows,
+                                          "n_vars", (json_int_t)p.n_vars, "shuffled", p.shuffled));
   }
   return ANNB_OK;
 }
@@ -165,22 +186,24 @@ static void add_json_sidecar(void *list, const char *path, const char *wrong) {
   json_array_append_new(list, wrong ? json_null() : json_text(path));
 }
 
-static annb_status print_json(const annb_store *store, const annb_store_info *info, const annb_matrix_info *x, const files *f,
-                              annb_error *err) {
-  json_t *dtypes = json_object(), *matrices = json_array(), *columns = json_array(), *sidecars = json_array();
+static annb_status print_json(const annb_store *store, const annb_store_info *info, const counted *x, const files *f, annb_error *err) {
+  json_t *dtypes = json_object(), *matrices = json_array(), *columns = json_array(), *sidecars = json_array(), *parts = json_array();
   annb_status s = json_matrices(store, info->n_matrices, dtypes, matrices, err);
   if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_OBS, add_json_column, columns, err);
   if (!s && info->n_parts) s = each_column(store, ANNB_AXIS_VAR, add_json_column, columns, err);
+  if (!s) s = json_parts(store, info->n_parts, parts, err);
   each_sidecar(store, info->n_parts, add_json_sidecar, sidecars);
   char *id = cli_hex(info->store_id, (int)sizeof info->store_id);
   json_t *all = json_pack(
       "{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:s, s:o}", "n_obs", (json_int_t)info->n_obs, "n_vars", (json_int_t)info->n_vars,
-      "nnz", (json_int_t)x->nnz, "density", json_ratio((double)x->nnz, (double)x->n_rows * (double)x->n_cols), "dtypes", dtypes,
+      "nnz", (json_int_t)x->info.nnz, "density", json_ratio((double)x->info.nnz, x->exact ? entries(&x->info) : 0), "dtypes", dtypes,
       "parts", (json_int_t)info->n_parts, "generation", (json_int_t)info->generation, "bytes", (json_int_t)info->bytes, "bits_per_nnz",
-      json_ratio(8.0 * (double)x->bytes, (double)x->nnz), "columns", columns, "store_id", id, "matrices", matrices);
+      json_ratio(8.0 * (double)x->info.bytes, (double)x->info.nnz), "columns", columns, "store_id", id, "matrices", matrices);
   free(id);
   json_object_set_new(all, "bytes_by_kind", json_kinds(f));
   json_object_set_new(all, "sidecars", sidecars);
+  json_object_set_new(all, "nnz_exact", json_boolean(x->exact));
+  json_object_set_new(all, "part_list", parts);
   json_object_set_new(all, "generations", json_integer((json_int_t)f->n_generations));
   json_object_set_new(all, "shuffled_parts", json_integer((json_int_t)f->n_shuffled));
   if (!s) {
@@ -262,21 +285,51 @@ static void print_store(const annb_store *store, const annb_store_info *info, co
   cli_table_print(&t, stdout);
 }
 
+static annb_status print_parts(const annb_store *store, uint32_t n, annb_error *err) {
+  static const char *const titles[] = {"part", "first cell", "cells", "genes", "order"};
+  cli_table t = {.align = "rrrrl"};
+  annb_status s = ANNB_OK;
+  if (n < 2) return ANNB_OK;
+  for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) add_text(&t, titles[i]);
+  for (uint32_t i = 0; i < n; i++) {
+    annb_part_info p;
+    s = annb_store_part(store, i, &p, err);
+    if (s) break;
+    cli_table_add(&t, cli_count(i));
+    cli_table_add(&t, cli_count(p.first_row));
+    cli_table_add(&t, cli_count(p.n_rows));
+    cli_table_add(&t, cli_count(p.n_vars));
+    add_text(&t, p.shuffled ? "shuffled" : "as in the file");
+  }
+  putchar('\n');
+  cli_table_print(&t, stdout);
+  return s;
+}
+
+static char *nnz_text(uint64_t nnz, bool exact) {
+  char *count = cli_count(nnz), *text = cli_format(exact ? "%s" : "at most %s", count);
+  free(count);
+  return text;
+}
+
 static annb_status print_matrices(const annb_store *store, uint32_t n, annb_error *err) {
   static const char *const titles[] = {"matrix", "rows", "columns", "nnz", "density", "dtype", "form", "segments", "bytes", "bits/nnz"};
   cli_table t = {.align = "lrrrrllrrr"};
   annb_status s = ANNB_OK;
+  bool exact, all_exact = true;
   if (!n) return ANNB_OK;
   for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) add_text(&t, titles[i]);
   for (uint32_t i = 0; i < n; i++) {
     annb_matrix_info m;
     s = annb_store_matrix(store, i, &m, err);
+    if (!s) s = annb_matrix_nnz_exact(store, i, &exact, err);
     if (s) break;
+    all_exact = all_exact && exact;
     cli_table_add(&t, cli_safe(m.name, strlen(m.name)));
     cli_table_add(&t, cli_count(m.n_rows));
     cli_table_add(&t, cli_count(m.n_cols));
-    cli_table_add(&t, cli_count(m.nnz));
-    cli_table_add(&t, ratio_text("%", (double)m.nnz, (double)m.n_rows * (double)m.n_cols));
+    cli_table_add(&t, nnz_text(m.nnz, exact));
+    cli_table_add(&t, ratio_text("%", (double)m.nnz, exact ? entries(&m) : 0));
     add_text(&t, annb_dtype_name(m.dtype));
     add_text(&t, form_name(m.form));
     cli_table_add(&t, cli_count(m.n_segments));
@@ -285,6 +338,7 @@ static annb_status print_matrices(const annb_store *store, uint32_t n, annb_erro
   }
   putchar('\n');
   cli_table_print(&t, stdout);
+  if (!all_exact) puts("at most: elements of genes that the store has not are stored and counted too, but not delivered");
   return s;
 }
 
@@ -318,18 +372,20 @@ int cmd_info(int argc, char **argv) {
   annb_error err = {0};
   annb_store *store = NULL;
   annb_store_info info;
-  annb_matrix_info x = {0};
+  counted x = {.exact = true};
   files f;
   uint32_t number = 0;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
   if (annb_store_open(a.store, &a.open, &store, &err)) return cli_fail(&err);
   annb_store_get_info(store, &info);
   annb_status s = look_at_files(store, info.generation, &f, &err);
-  if (!s && !annb_store_find_matrix(store, "X", &number, NULL)) s = annb_store_matrix(store, number, &x, &err);
+  if (!s && !annb_store_find_matrix(store, "X", &number, NULL)) s = annb_store_matrix(store, number, &x.info, &err);
+  if (!s && x.info.name) s = annb_matrix_nnz_exact(store, number, &x.exact, &err);
   if (!s && a.json) s = print_json(store, &info, &x, &f, &err);
   if (!s && !a.json) {
     print_store(store, &info, &f);
-    s = print_matrices(store, info.n_matrices, &err);
+    s = print_parts(store, info.n_parts, &err);
+    if (!s) s = print_matrices(store, info.n_matrices, &err);
     if (!s && info.n_parts) s = print_columns(store, &err);
   }
   annb_store_close(store);

@@ -249,6 +249,14 @@ static annb_status write_parts(const export *e, annb_error *err) {
   return annb_concat_write(&concat, err);
 }
 
+/* A selection of all counts too. */
+static void tell_result(const export *e, bool selected) {
+  annb_store_info info;
+  if (!e->options.result) return;
+  annb_store_get_info(e->store, &info);
+  *e->options.result = (annb_export_result){selected ? e->rows.n : info.n_obs, selected ? e->genes.n : info.n_vars};
+}
+
 static annb_status run(export *e, annb_error *err) {
   const bool subset = annb_subset_wanted(&e->options.subset);
   annb_status s = annb_output_find(e->output, e->options.force, &e->out, err);
@@ -262,6 +270,7 @@ static annb_status run(export *e, annb_error *err) {
   if (!s) s = publish(e, err);
   annb_output_end(&e->out);
   if (s) name_output(e, err);
+  else tell_result(e, subset || e->n_parts > 1);
   return s;
 }
 

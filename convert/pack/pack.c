@@ -4,6 +4,7 @@
 
 #include "../../store/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ typedef struct pack {
   annb_pack_options options;
   struct stat *seen; /* per input: when its columns were read */
   uint32_t *columns; /* per input: object, or ANNB_NONE */
+  char **names; /* appending: the store's matrices, when no others were asked for */
   annb_manifest shapes; /* several inputs: its matrix table says how wide a matrix is in all of them */
   annb_join join;
   annb_txn *txn;
@@ -146,6 +148,37 @@ static annb_status look_at_genes(pack *p, uint32_t first_new, annb_manifest *dra
   return s;
 }
 
+static bool every_part_has(const annb_manifest *m, uint32_t matrix) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < m->n_part_matrices; i++) n += m->part_matrices[i].matrix == matrix;
+  return n == m->n_parts;
+}
+
+/* Nobody said which matrices to add: those that all parts of the store have. Not of raw, whose lists of genes are each file's
+ * own: it stays in the sidecar. */
+static annb_status take_names(pack *p, const annb_manifest *base, annb_error *err) {
+  if (p->options.n_matrices || !base->n_matrices) return ANNB_OK;
+  size_t n = 0;
+  p->names = calloc((size_t)base->n_matrices + 1, sizeof *p->names);
+  if (!p->names) return annb_fail_memory(err);
+  for (uint32_t i = 0; i < base->n_matrices; i++) {
+    if (base->matrices[i].axes == ANNB_OBS_RAW_VAR || !every_part_has(base, i)) continue;
+    p->names[n] = annb_manifest_matrix_name(base, i);
+    if (!p->names[n++]) return annb_fail_memory(err);
+  }
+  p->options.matrices = (const char *const *)p->names;
+  p->options.n_matrices = n;
+  return ANNB_OK;
+}
+
+/* A file that lacks a matrix which the store has: the message says what to do. */
+static annb_status tell_choice(const pack *p, annb_status s, annb_error *err) {
+  if (s != ANNB_ENOTFOUND || !p->names || !err) return s;
+  size_t at = strlen(err->message);
+  snprintf(err->message + at, sizeof err->message - at, "; the store has it, so name the matrices to add, or 'all' for those of the file");
+  return s;
+}
+
 static annb_status look_at_all(pack *p, annb_error *err) {
   annb_manifest base, draft;
   annb_manifest_init(&base);
@@ -154,7 +187,8 @@ static annb_status look_at_all(pack *p, annb_error *err) {
   draft.store = base.store;
   if (!s) s = annb_manifest_append(&draft, &base, err);
   if (!s) s = annb_manifest_append(&p->shapes, &base, err);
-  for (size_t i = 0; !s && i < p->n_inputs; i++) s = read_columns(p, i, &draft, err);
+  if (!s) s = take_names(p, &base, err);
+  for (size_t i = 0; !s && i < p->n_inputs; i++) s = tell_choice(p, read_columns(p, i, &draft, err), err);
   if (!s) s = look_at_genes(p, base.n_parts, &draft, err);
   annb_manifest_free(&base);
   annb_manifest_free(&draft);
@@ -263,6 +297,8 @@ static annb_status pack_files(const char *const *inputs, size_t n, const char *o
   annb_txn_abort(p.txn);
   annb_h5_quiet_end(quiet);
   annb_manifest_free(&p.shapes);
+  for (char **name = p.names; name && *name; name++) free(*name);
+  free(p.names);
   free(p.columns);
   free(p.seen);
   if (result) *result = p.result;

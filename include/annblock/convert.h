@@ -47,7 +47,8 @@ typedef struct annb_pack_options {
   bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else refused */
   annb_convert_note_fn note; /* may be NULL */
   /* Which matrices go to segments: "X", "layers/<key>", "raw/X", "obsm/<key>", or "all" for all of these that are numeric arrays of two
-   * dimensions (dense, CSR, CSC). NULL: X where there is one. The order of the names does not matter. The rest stays in the sidecar. */
+   * dimensions (dense, CSR, CSC). NULL: X where there is one; appending: those that all
+   * parts of the store have (but of raw), which each file must have then. The order of the names does not matter. The rest stays in the sidecar. */
   const char *const *matrices;
   size_t n_matrices;
   /* Store the rows of each part in a random order, which depends on `seed` and the part's number of rows alone (SPEC.md 5.5.1). Readers see
@@ -80,7 +81,8 @@ annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const cha
                            annb_pack_result *result, annb_error *err);
 
 /* Add files as new parts to the store `output`: one new generation; no file that exists is touched, and readers of older generations go on.
- * When another writer publishes meanwhile, the parts are added to its generation. ANNB_ENOTSTORE. options->force means nothing here. */
+ * When another writer publishes meanwhile, the parts are added to its generation. ANNB_ENOTSTORE. options->force means nothing here.
+ * Without names of matrices: those of the store; ANNB_ENOTFOUND when a file lacks one. */
 annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
                         annb_pack_result *result, annb_error *err);
 
@@ -118,6 +120,10 @@ typedef struct annb_subset_options {
   size_t n_skip;
 } annb_subset_options;
 
+typedef struct annb_export_result {
+  uint64_t n_obs, n_vars; /* of the file */
+} annb_export_result;
+
 typedef struct annb_export_options {
   bool force;           /* replace an existing file once the new one is complete */
   uint64_t generation;  /* 0 = the newest */
@@ -130,6 +136,7 @@ typedef struct annb_export_options {
   annb_compression compression; /* of the packed matrices */
   int level;            /* of ANNB_COMPRESSION_GZIP, 1 to 9; 0 = 4 */
   annb_subset_options subset;
+  annb_export_result *result; /* may be NULL; filled when the export succeeds */
 } annb_export_options;
 
 /* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,

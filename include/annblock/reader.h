@@ -74,6 +74,7 @@ const char *annb_store_path(const annb_store *store);
 typedef struct annb_part_info {
   uint64_t first_row, n_rows, n_vars;
   uint32_t n_matrices;
+  bool shuffled; /* its rows stand in another order than the source's */
 } annb_part_info;
 annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_info *info, annb_error *err);
 
@@ -85,7 +86,7 @@ annb_status annb_store_part_file(const annb_store *store, uint32_t part, annb_ob
 
 typedef struct annb_matrix_info {
   const char *name; /* valid until close */
-  uint64_t n_rows, n_cols, nnz;
+  uint64_t n_rows, n_cols, nnz; /* nnz: of what is stored, see annb_matrix_nnz_exact */
   uint64_t bytes; /* of its segments */
   annb_axes axes;
   annb_dtype dtype;
@@ -96,6 +97,9 @@ typedef struct annb_matrix_info {
 /* Number of the matrix called `name` ("X"): ANNB_ENOTFOUND. */
 annb_status annb_store_find_matrix(const annb_store *store, const char *name, uint32_t *matrix, annb_error *err);
 annb_status annb_store_matrix(const annb_store *store, uint32_t matrix, annb_matrix_info *info, annb_error *err);
+/* Whether `nnz` of annb_matrix_info is what readers deliver. Where a part has genes that the store has not it is a bound: their elements
+ * are stored and counted, and left out of every row. Reads the gene maps of the parts. ANNB_ERANGE, ANNB_ECORRUPT, ANNB_EIO. */
+annb_status annb_matrix_nnz_exact(const annb_store *store, uint32_t matrix, bool *exact, annb_error *err);
 
 /* Records may hold genes under other numbers than the source's columns (annb_matrix_gene_order), and in that order. */
 typedef enum annb_genes {

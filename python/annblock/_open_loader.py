@@ -6,6 +6,7 @@ import numpy as np
 
 from . import errors, indexing
 from ._c import check, ffi, lib, local, name_bytes
+from .errors import near
 from .matrix import fetch_options
 
 STRATEGIES = {"block": "BLOCK", "sequential": "SEQUENTIAL", "buffer": "BUFFER", "weighted": "WEIGHTED", "balanced": "BALANCED"}
@@ -28,6 +29,8 @@ def chosen_rows(stores, rows, where):
     """The rows (of all stores together) that `rows` and `where` leave, ascending; None for all of them."""
     n = sum(s.n_obs for s in stores)
     mask = None
+    if where is not None and not isinstance(where, str):
+        raise errors.ArgumentError(f"where is a predicate over obs, like 'n_genes > 500', not {kind_of(where)}: a mask goes into rows=")
     if where is not None:
         mask = np.concatenate([s.where(where) for s in stores])
     if rows is None:
@@ -40,6 +43,11 @@ def chosen_rows(stores, rows, where):
     return found if mask is None else found[mask[found.astype(np.int64)]]
 
 
+def kind_of(value):
+    """What a value is, for a message."""
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
 def all_names(stores):
     names = stores[0].obs_names
     for s in stores[1:]:
@@ -50,45 +58,122 @@ def all_names(stores):
 # ---- labels ----
 
 
+def check_labels(stores, labels):
+    """Labels are categorical columns of every store."""
+    for name in labels:
+        for s in stores:
+            categorical(s, name)
+
+
+def categorical(store, name):
+    """The categorical obs column `name`. NotFoundError, ArgumentError."""
+    column = store.obs.column(name)
+    if column.kind != "categorical":
+        raise errors.ArgumentError(f"{store.path}: column {name!r} of obs is not categorical; labels are")
+    return column
+
+
 def union_codes(stores, name):
     """(codes of all rows, categories) of a categorical column over several stores: categories by name, in order of appearance."""
     union: dict[str, int] = {}
     codes = []
     for s in stores:
-        column = s.obs.column(name)
-        if column.kind != "categorical":
-            raise errors.ArgumentError(f"{s.path}: column {name!r} of obs is not categorical; labels are")
+        column = categorical(s, name)
         places = [union.setdefault(str(c), len(union)) for c in column.categories.tolist()]
         codes.append(np.array([*places, -1], np.int32)[column.values])
     return np.concatenate(codes), list(union)
 
 
+# ---- weights ----
+
+
+def row_weights(stores, weights, n_rows, chosen):
+    """The weights of the rows that are left, as float64: of a numeric obs column, or one for each row. Missing ones are refused."""
+    if isinstance(weights, str):
+        weights = np.concatenate([column_weights(s, weights) for s in stores])
+    if weights is None or np.shape(weights) != (n_rows,):
+        raise errors.ArgumentError(
+            f'strategy "weighted" needs weights=, one number for each of the {n_rows} rows or the name of an obs column'
+        )
+    numbers = as_numbers(weights)
+    rows = np.arange(n_rows) if chosen is None else chosen.astype(np.int64)
+    numbers = np.ascontiguousarray(numbers[rows])
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
+    if len(bad):
+        row, value = int(rows[bad[0]]), numbers[bad[0]]
+        what = "is missing or NaN" if np.isnan(value) else f"is {value:g}"
+        raise errors.ArgumentError(f"weights: the weight of row {row} {what}; weights must be finite and not negative", row=row)
+    return numbers
+
+
+def column_weights(store, name):
+    """A numeric obs column as float64, NaN where a value is missing."""
+    column = store.obs.column(name)
+    if column.kind != "fixed":
+        raise errors.ArgumentError(f"{store.path}: column {name!r} of obs is a {column.kind} column; weights need one of numbers")
+    values = column.values.astype(np.float64)
+    if column.missing is not None:
+        values[column.missing] = np.nan
+    return values
+
+
+def as_numbers(weights):
+    try:
+        return np.asarray(weights, np.float64)
+    except (TypeError, ValueError) as error:
+        raise errors.ArgumentError(f"weights are numbers, one for each row: {error}") from None
+
+
 # ---- genes ----
+
+
+def vocabulary(genes):
+    """`genes` as an array of names or numbers; one name or number is a list of one. None for all genes."""
+    if genes is None:
+        return None
+    listed = np.atleast_1d(np.asarray(genes))
+    if listed.ndim != 1 or len(listed) and listed.dtype.kind not in "iuUOT":
+        raise errors.ArgumentError(
+            f"genes are names or column numbers, not {listed.ndim}-dimensional {listed.dtype} values (of a mask: numpy.flatnonzero(mask))"
+        )
+    return listed
 
 
 def gene_numbers(stores, matrix, genes, say=True):
     """The column of each gene of the vocabulary `genes` (names or numbers), ANNB_NONE for genes that are not there."""
-    if genes is None:
+    listed = vocabulary(genes)
+    if listed is None:
         return None
-    listed = np.asarray(genes)
     if listed.dtype.kind in "iu" or not len(listed):
         n = matrix.shape[1]
         if len(listed) and (listed.max() >= n or listed.min() < -1):
             raise errors.RangeError(
                 f"genes: there is no gene {int(listed.max() if listed.max() >= n else listed.min())}, there are {n} (-1 = an empty column)"
             )
-        return np.where(listed < 0, NONE, listed).astype(np.uint32)
+        return once(listed, np.where(listed < 0, NONE, listed).astype(np.uint32))
     names = stores[0].var_names
     if matrix.axis != "var":
         raise errors.ArgumentError(f"the columns of {matrix.name!r} are not the genes of var: give genes by number")
-    found = names.get_indexer_for(listed) if not names.is_unique else names.get_indexer(listed)
-    if len(found) != len(listed):
-        raise errors.ArgumentError("genes: some of the names are there more than once in var; give numbers")
+    if not names.is_unique:
+        twice = set(names[names.duplicated()]).intersection(listed.tolist())
+        if twice:
+            raise errors.ArgumentError(f"genes: {min(twice)!r} is the name of more than one gene in var; give numbers")
+    found = names.get_indexer(listed) if names.is_unique else names.get_indexer_for(listed)
     unknown = listed[found < 0]
     if len(unknown) and say:
-        some = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        some = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "") + near(unknown[0], names)
         warnings.warn(f"{len(unknown)} of {len(listed)} genes are not in {stores[0].path}: their columns are empty ({some})", stacklevel=5)
-    return np.where(found < 0, NONE, found).astype(np.uint32)
+    return once(listed, np.where(found < 0, NONE, found).astype(np.uint32))
+
+
+def once(listed, numbers):
+    """The column numbers; ArgumentError when one that is there stands among them twice, which names the gene as it was asked for."""
+    known = np.flatnonzero(numbers != NONE)
+    _, first = np.unique(numbers[known], return_index=True)
+    if len(first) < len(known):
+        again = np.setdiff1d(np.arange(len(known)), first)[0]
+        raise errors.ArgumentError(f"genes: {listed[known[again]]!s} is asked for twice; each gene can be one column only")
+    return numbers
 
 
 # ---- the C structures ----

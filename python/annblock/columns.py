@@ -161,7 +161,8 @@ class Table:
         except KeyError:
             where = "; ".join(self.columns[:20]) or "none"
             raise errors.NotFoundError(
-                f"{self._axis} has no column {name!r}; there are: {where}. Nested and date columns are only in the sidecar"
+                f"{self._axis} has no column {name!r}{errors.near(name, self.columns)}; there are: {where}. "
+                "Nested and date columns are only in the sidecar"
             ) from None
 
     def to_pandas(self):

@@ -84,25 +84,38 @@ def finish(run, status, error):
     run.close(status, error, lambda e: _c.exception(e, ffi.string))
 
 
-def pack(paths: Any, store: Any, *, force: bool = False, progress: bool | str = True, **options: Any) -> Packed:
+def pack(
+    paths, store, *, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", matrices=None, join=None, join_key=None,
+    allow_duplicate_genes=False, shuffle=None, progress=True,
+) -> Packed:  # fmt: skip
     """Pack `.h5ad` files into the store `store`, a directory that is made: a `Packed`. `paths`: one path, or a list of parts.
 
     `force`: an existing store gains a next generation. `threads`: 0 = one per processor; the bytes do not depend on it. `memory`: cap on
     buffers in bytes or like "512M" (the default). `segment_rows`: 0 = split near 2 GiB. `gene_order`: how records list genes, "detected"
     (small) or "source". `matrices`: which are packed, names like "X", "layers/counts", "raw/X", "obsm/X_pca", or "all"; the rest stays in
     the sidecar. Several files: `join` of other genes, None (they must be equal), "inner" or "outer"; `join_key`: the column of var
-    that genes are matched by (default: names); `allow_duplicate_genes`. `progress`: a tqdm bar on a terminal or in a notebook. What may
+    that genes are matched by (default: names); `allow_duplicate_genes`. `shuffle`: a seed, to store each file's cells in a random order
+    that it decides; `export` restores the file's own. `progress`: a tqdm bar on a terminal or in a notebook. What may
     surprise is warned of. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C nothing is left behind.
 
     >>> annblock.pack(example_h5ad, scratch / "packed.annblock").n_obs
     2000
     """
     need_hdf5()
-    return convert(lib.annb_pack_many, "pack", paths, store, progress, force=force, **options)
+    return convert(
+        lib.annb_pack_many, "pack", paths, store, progress, force, threads, memory, segment_rows, gene_order, matrices, join, join_key,
+        allow_duplicate_genes, shuffle,
+    )  # fmt: skip
 
 
-def append(paths: Any, store: Any, *, progress: bool | str = True, **options: Any) -> Packed:
+def append(
+    paths, store, *, threads=0, memory=0, segment_rows=0, gene_order="detected", matrices=None, join=None, join_key=None,
+    allow_duplicate_genes=False, shuffle=None, progress=True,
+) -> Packed:  # fmt: skip
     """Add `.h5ad` files as parts to an existing store: a new generation; readers of older ones go on. Options as in `pack`.
+
+    `matrices`: by default those that all parts of the store have. `join="inner"` keeps the store's genes, "outer" adds new ones.
+    NotAStoreError; the rest as in `pack`.
 
     >>> annblock.pack(example_h5ad, scratch / "grows.annblock").n_parts
     1
@@ -110,7 +123,17 @@ def append(paths: Any, store: Any, *, progress: bool | str = True, **options: An
     2
     """
     need_hdf5()
-    return convert(lib.annb_append, "append", paths, store, progress, **options)
+    need_store(store, "append(paths, store)")
+    return convert(
+        lib.annb_append, "append", paths, store, progress, False, threads, memory, segment_rows, gene_order, matrices, join, join_key,
+        allow_duplicate_genes, shuffle,
+    )  # fmt: skip
+
+
+def need_store(path, call):
+    """A file where the store is expected is most often the other argument."""
+    if os.path.isfile(path):
+        raise errors.NotAStoreError(f"{os.fspath(path)}: is a file, not a store: the order is {call}", path=os.fspath(path))
 
 
 class Conversion(Run):
@@ -120,8 +143,8 @@ class Conversion(Run):
 
 
 def convert(
-    function, label, paths, store, progress, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", join=None,
-    join_key=None, allow_duplicate_genes=False, matrices=None,
+    function, label, paths, store, progress, force, threads, memory, segment_rows, gene_order, matrices, join, join_key,
+    allow_duplicate_genes, shuffle,
 ):  # fmt: skip
     listed = [ffi.new("char[]", path_bytes(p)) for p in (paths if isinstance(paths, (list, tuple)) else [paths])]
     run = Conversion(progress, label)
@@ -132,6 +155,7 @@ def convert(
     names = c_strings([] if matrices is None else [matrices] if isinstance(matrices, str) else matrices)
     values |= {"matrices": names.array, "n_matrices": len(names)}
     values |= {"gene_order": choice(gene_order, GENE_ORDERS, "gene_order"), "join": choice(join, JOINS, "join")}
+    values |= {"shuffle": shuffle is not None, "seed": seed_of(shuffle)}
     options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
     with lock:
         status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
@@ -143,6 +167,12 @@ def convert(
     numbers = (result.n_obs, result.n_vars, result.nnz, result.generation, result.n_parts, result.n_matrices)
     n_obs, n_vars, nnz, generation, n_parts, n_matrices = map(int, numbers)
     return Packed(n_obs, n_vars, nnz, generation, n_parts, n_matrices, tuple(run.notes))
+
+
+def seed_of(shuffle):
+    if isinstance(shuffle, bool) or shuffle is not None and not (int(shuffle) == shuffle and 0 <= shuffle < 1 << 64):
+        raise errors.ArgumentError(f"shuffle is a seed, a number from 0 on, not {shuffle!r}")
+    return int(shuffle or 0)
 
 
 def tell(notes, depth):
@@ -174,6 +204,7 @@ def annotate(store: Any, source: Any, *, part: int | None = None, memory: int | 
     InputError when cells or genes are others.
     """
     need_hdf5()
+    need_store(store, "annotate(store, source)")
     run = Conversion(progress, "annotate")
     user = ffi.new_handle(run)
     values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}

@@ -104,3 +104,17 @@ BY_STATUS = {
     "ANNB_ENOTFOUND": NotFoundError,
     "ANNB_ECANCELED": CanceledError,
 }
+
+
+MOST_NAMES = 100_000
+
+
+def near(name, names):
+    """"; did you mean 'X'?" when one of `names` is much like `name`, else nothing. Of long lists nothing: looking takes seconds."""
+    from difflib import get_close_matches
+
+    if len(names) > MOST_NAMES:
+        return ""
+    same = [n for n in names if n.lower() == str(name).lower()]
+    found = same or get_close_matches(str(name), list(names), 1, 0.75)
+    return f"; did you mean {found[0]!r}?" if found else ""

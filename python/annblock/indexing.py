@@ -90,7 +90,7 @@ def by_name(wanted, names, what):
     if (found < 0).any():
         lost = wanted[found < 0]
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        raise errors.NotFoundError(f"there is no {what} called {lost[0]!r}{more}")
+        raise errors.NotFoundError(f"there is no {what} called {lost[0]!r}{more}{errors.near(lost[0], index)}")
     return found.astype(np.uint64)
 
 

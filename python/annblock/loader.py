@@ -2,8 +2,10 @@
 
 import os
 import sys
+import warnings
 import weakref
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -35,9 +37,9 @@ class Loader:
     """Minibatches of cells, shuffled in blocks, decoded ahead by threads: iterate it once per epoch.
 
     Each `for batch in loader` is the next epoch, in another order; batches are `Batch`es, dictionaries with attributes: `batch.X`,
-    `batch.obs["cell_line"]` (codes), `batch.rows`. The order depends on seed, epoch and the parameters alone, not on threads, ranks
-    or workers. When torch has been imported before, a Loader is a `torch.utils.data.IterableDataset`, for
-    `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
+    `batch.obs["cell_line"]` (codes, -1 = missing: `ignore_index=-1` of torch's losses, or `where="cell_line is not null"`), `batch.rows`.
+    The order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a Loader
+    is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
 
     stores: a path or `Store`, or a list of them, which are read as one. batch_size, block_size, fetch_factor: cells of a batch, cells that
     are read together, batches that are shuffled together (m, b and f of scDataset). strategy: "block", "sequential", "buffer" (sequential,
@@ -62,7 +64,7 @@ class Loader:
     """
 
     def __new__(cls, *args, **kwargs):
-        if cls is Loader and "torch" in sys.modules:
+        if cls is Loader and sys.modules.get("torch") is not None:
             from .torch_loader import TorchLoader
 
             cls = TorchLoader
@@ -83,18 +85,25 @@ class Loader:
             positive(fetch_factor, "fetch_factor"),
         )
         self.output, self.dense = make.one_of(output, make.OUTPUTS, "output"), output in ("dense", "torch")
+        if output.startswith("torch"):
+            need_torch(output)
         make.one_of(access, make.ACCESS, "access"), make.one_of(uneven, make.UNEVEN, "uneven")
         self.access, self.uneven, self.io_threads, self.ring = access, uneven, io_threads, ring
         self.gene_order, self.sort_indices, self.allow_lossy = gene_order, sort_indices, allow_lossy
         self.drop_last, self.seed, self.num_samples = bool(drop_last), int(seed) % (1 << 64), num_samples
+        check_ranks(rank, world_size)
         self.rank, self.world_size, self.num_threads = rank, world_size, num_threads
         self.transform, self.pin_memory = transform, pin_memory
         self.labels = [labels] if isinstance(labels, str) else list(labels)
+        make.check_labels(self.stores, self.labels)
         names = [matrices] if isinstance(matrices, str) else list(matrices)
-        self.vocabulary = None if genes is None else np.asarray(genes).tolist()
+        self.vocabulary = None if genes is None else make.vocabulary(genes).tolist()
         self.wanted = [self._want(name, dtype, genes, i == 0) for i, name in enumerate(names)]
         self.n_rows = sum(s.n_obs for s in self.stores)
         self.chosen = make.chosen_rows(self.stores, rows, where)
+        if self.n_rows and self.chosen is not None and not len(self.chosen):
+            said = " and ".join(f"{name}={value!r}" for name, value in (("rows", rows), ("where", where)) if value is not None)
+            warnings.warn(f"no cell is left by {shorten(said, 200)}: there will be no batches", stacklevel=2)
         self._set_strategy(strategy, weights, balance)
         self.epochs = Epochs()
         self._captured = None
@@ -116,23 +125,18 @@ class Loader:
             self.strategy, self.own = "own", make.own_batches(strategy, self.batch_size)
         else:
             self.strategy = make.one_of(strategy, make.STRATEGIES, "strategy")
+        if weights is not None and self.strategy != "weighted":
+            raise errors.ArgumentError(f'weights need strategy="weighted", not {strategy!r}')
+        if balance is not None and self.strategy != "balanced":
+            raise errors.ArgumentError(f'balance needs strategy="balanced", not {strategy!r}')
         members = slice(None) if self.chosen is None else self.chosen.astype(np.int64)
         if self.strategy == "weighted":
-            self.weights = np.ascontiguousarray(self._weights(weights)[members], np.float64)
+            self.weights = make.row_weights(self.stores, weights, self.n_rows, self.chosen)
         if self.strategy == "balanced":
             column = balance or (self.labels[0] if self.labels else None)
             if column is None:
                 raise errors.ArgumentError('strategy "balanced" needs balance=, the obs column whose classes are to come equally often')
             self.codes = np.ascontiguousarray(make.union_codes(self.stores, column)[0][members])
-
-    def _weights(self, weights):
-        if isinstance(weights, str):
-            weights = np.concatenate([np.asarray(s.obs.column(weights).values, np.float64) for s in self.stores])
-        if weights is None or np.shape(weights) != (self.n_rows,):
-            raise errors.ArgumentError(
-                f'strategy "weighted" needs weights=, one number for each of the {self.n_rows} rows or the name of an obs column'
-            )
-        return np.asarray(weights, np.float64)
 
     # ---- processes ----
 
@@ -233,7 +237,8 @@ class Loader:
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration is: after the batches that it has given. In worker processes: of this worker (torchdata's StatefulDataLoader
+        """Where the iteration is: after the batches that it has given; numbers and `bytes` (pickle, not JSON). In
+        worker processes: of this worker (torchdata's StatefulDataLoader
         asks each). A plain DataLoader with workers does not tell its dataset what was consumed: use StatefulDataLoader, or no workers."""
         if self._resume is not None:
             return dict(self._resume)
@@ -346,6 +351,23 @@ def positive(value, what):
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise errors.ArgumentError(f"{what} is a number from 1 on, not {value!r}")
     return int(value)
+
+
+def need_torch(output):
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f'output={output!r} needs the torch package ({error}): pip install torch, or choose output "csr" or "dense"'
+        ) from None
+
+
+def check_ranks(rank, world_size):
+    """One without the other would be ignored, or the same for all processes."""
+    if rank is not None and world_size is None:
+        raise errors.ArgumentError("rank needs world_size, the number of ranks")
+    if rank is None and world_size not in (None, 1):
+        raise errors.ArgumentError("world_size needs rank, the number of this one from 0 on")
 
 
 def distributed():

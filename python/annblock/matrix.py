@@ -24,7 +24,8 @@ class Matrix:
     that was dense in the source, a numpy array; always with two dimensions, rows and genes chosen independently as in AnnData.
     Rows and genes are numbers, slices, masks, index arrays or names.
 
-    `name`, `shape`, `nnz` (stored elements), `nbytes` (in the store), `dtype`, `form` ("csr", "csc" or "dense": of the source).
+    `name`, `shape`, `nnz` (stored elements; a bound unless `nnz_exact`), `nbytes` (in the store), `dtype`, `form` ("csr", "csc"
+    or "dense": of the source).
     """
 
     def __init__(self, store, handle, number):
@@ -39,10 +40,19 @@ class Matrix:
 
     def __repr__(self):
         n, m = self.shape
-        return f"<annblock matrix {self.name!r}: {n} × {m} {self.dtype}, {self.nnz} stored elements, from {self.form}>"
+        most = "" if self.nnz_exact else "at most "
+        return f"<annblock matrix {self.name!r}: {n} × {m} {self.dtype}, {most}{self.nnz} stored elements, from {self.form}>"
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @property
+    def nnz_exact(self) -> bool:
+        """Whether `nnz` is what rows have together. Where files have genes that the store has not (`join="inner"`) it is a bound: their
+        elements are stored and counted, but never delivered; the same is true of `row_nnz`."""
+        exact = ffi.new("bool *")
+        check(lib.annb_matrix_nnz_exact(self._handle, self._number, exact, local.error), local.error)
+        return bool(exact[0])
 
     @property
     def ndim(self) -> int:

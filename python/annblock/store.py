@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Path = str | os.PathLike[str]
+# Where what AnnData has is to be found.
+ELSEWHERE = {
+    "X": "store[rows] gives rows of X, store.matrix() is all of it",
+    "layers": 'store.matrix("layers/NAME") is a layer that was packed; store.matrices lists them',
+    "raw": 'store.matrix("raw/X") is the matrix of raw, if it was packed; all of raw is in store.to_anndata()',
+    "obsm": 'store.matrix("obsm/NAME") is one that was packed; all of obsm is in store.to_anndata()',
+} | {name: f"{name} is in the sidecar, and in store.to_anndata()" for name in ("varm", "obsp", "varp", "uns")}
 
 
 def open(path: Path, generation: int | None = None, *, check_records: bool = True) -> Store:
@@ -32,6 +40,17 @@ def open(path: Path, generation: int | None = None, *, check_records: bool = Tru
     (2000, 2400)
     """
     return Store(path, generation, check_records=check_records)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file in a store: its cells are the store's rows from `first_row` on, `n_obs` of them; `n_vars`: the file's own genes; `shuffled`:
+    whether its rows stand in another order than in the file."""
+
+    first_row: int
+    n_obs: int
+    n_vars: int
+    shuffled: bool
 
 
 class Store:
@@ -103,8 +122,17 @@ class Store:
         return list(self._all())
 
     @property
+    def parts(self) -> list[Part]:
+        """The files in the store, as a list of `Part`, in the order of their rows."""
+        info, found = ffi.new("annb_part_info *"), []
+        for number in range(self.n_parts):
+            check(lib.annb_store_part(self._handle, number, info, local.error), local.error)
+            found.append(Part(int(info.first_row), int(info.n_rows), int(info.n_vars), bool(info.shuffled)))
+        return found
+
+    @property
     def nnz(self) -> int:
-        """Stored elements of X."""
+        """Stored elements of X; a bound where files have genes that the store has not, see `Matrix.nnz_exact`."""
         return self.matrix("X").nnz
 
     def _all(self) -> dict[str, Matrix]:
@@ -177,24 +205,34 @@ class Store:
         >>> annblock.open(example_store).where('plate in ("plate1", "plate2") and n_genes >= 200').sum() > 0
         np.True_
         """
+        if not isinstance(predicate, str):
+            raise errors.ArgumentError(
+                f"where takes a predicate over obs, like 'n_genes > 500', not a {type(predicate).__name__}: a mask chooses rows by itself"
+            )
         bits = np.zeros((self.n_obs + 63) // 64, np.uint64)
         check(lib.annb_where(self._handle, name_bytes(predicate), ffi.from_buffer("uint64_t[]", bits), ffi.NULL, local.error), local.error)
         return np.unpackbits(bits.view(np.uint8), count=self.n_obs, bitorder="little").view(np.bool_)
 
     # ---- AnnData ----
 
-    def to_anndata(self, rows: Any = None, backed: bool = False) -> anndata.AnnData:
-        """An AnnData of `rows` (all: None): the sidecar as anndata reads it, X and the other packed matrices from the store.
+    def to_anndata(self, rows: Any = None, genes: Any = None, *, backed: bool = False) -> anndata.AnnData:
+        """An AnnData of `rows` and `genes` (all: None): the sidecar as anndata reads it, X and the other packed matrices from the store.
 
+        Rows and genes are chosen as in `store[rows, genes]`: numbers, slices, masks, names.
         `backed=True`: the matrices are dask arrays that read rows from the store when they are computed (dask must be installed).
         """
         from .to_anndata import to_anndata
 
-        return to_anndata(self, rows, backed)
+        return to_anndata(self, rows, genes, backed)
 
     def to_memory(self) -> anndata.AnnData:
         """The whole store as an AnnData in memory: `to_anndata()`."""
         return self.to_anndata()
+
+    def __getattr__(self, name):
+        if name in ELSEWHERE:
+            raise AttributeError(f"a Store has no attribute {name!r}: {ELSEWHERE[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- looks ----
 
@@ -219,7 +257,7 @@ class Store:
             ("size", size(self.nbytes)),
         ]
         for m in self._all().values():
-            rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {m.nnz:,} stored elements, {size(m.nbytes)}"))
+            rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {nnz_text(m)} stored elements, {size(m.nbytes)}"))
         rows += [("obs", ", ".join(self.obs.columns)), ("var", ", ".join(self.var.columns))]
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(str(a))}</th><td style='text-align:left'>{html.escape(str(b))}</td></tr>"
@@ -239,6 +277,10 @@ def asked_generation(generation):
 
 def reopen(path, generation, check_records):
     return Store(path, generation, check_records=check_records)
+
+
+def nnz_text(matrix):
+    return f"{'' if matrix.nnz_exact else 'at most '}{matrix.nnz:,}"
 
 
 def size(n):

@@ -9,20 +9,21 @@ from . import errors, indexing
 DASK_ROWS = 4096
 
 
-def to_anndata(store, rows, backed):
+def to_anndata(store, rows, genes, backed):
     """See Store.to_anndata."""
     try:
         import anndata
     except ImportError:
         raise ImportError("to_anndata needs the anndata package: pip install anndata") from None
     chosen = None if rows is None else indexing.resolve(rows, store.n_obs, lambda: store.obs_names, "row")
+    columns = None if genes is None else indexing.resolve(genes, store.n_vars, lambda: store.var_names, "gene").astype(np.int64)
     take = lazy if backed else fetch
     adata = metadata(anndata, store, chosen)
     values = {name: take(store.matrix(name), chosen, store.n_obs) for name in store.matrices}
     for name, value in values.items():
         put(anndata, adata, name, value)
     put_restored(anndata, store, adata, values, chosen)
-    return adata
+    return adata if columns is None else adata[:, columns].copy()
 
 
 def metadata(anndata, store, chosen):

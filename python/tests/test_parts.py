@@ -47,6 +47,23 @@ def test_rows(store, parts):
     assert np.array_equal(store.matrix().dense(), x.toarray())
 
 
+def test_parts_are_listed(store):
+    assert [(p.first_row, p.n_obs, p.n_vars, p.shuffled) for p in store.parts] == [(0, 30, 40, False), (30, 50, 40, False), (80, 20, 40, False)]
+    assert store.matrix().nnz_exact and "at most" not in repr(store.matrix())
+
+
+def test_nnz_of_an_inner_join(tmp_path):
+    sources = [make(30, 1, ["a"]), make(20, 2, ["a"], genes=25)]
+    for i, part in enumerate(sources):
+        part.write_h5ad(tmp_path / f"{i}.h5ad")
+    with pytest.warns(UserWarning, match="not among the store's"):
+        annblock.pack([tmp_path / "0.h5ad", tmp_path / "1.h5ad"], tmp_path / "s", join="inner")
+    with annblock.open(tmp_path / "s") as store:
+        x = store.matrix()
+        assert not x.nnz_exact and f"at most {x.nnz} stored elements" in repr(x) and "at most" in store._repr_html_()
+        assert store.nnz == sum(p.X.nnz for p in sources) > x.csr().nnz
+
+
 def test_columns(store, parts):
     whole = anndata.concat(parts, join="outer")
     assert list(store.obs_names) == list(whole.obs_names) and list(store.var_names) == list(parts[0].var_names)
