@@ -4,7 +4,7 @@
 set -eu
 
 build=(gcc libc6-dev make pkg-config libhdf5-dev liblz4-dev libxxhash-dev libdeflate-dev nettle-dev libjansson-dev)
-test=(binutils check g++ libsimde-dev python3 python3-venv)
+test=(binutils check g++ libsimde-dev python3 python3-dev python3-venv)
 bench=(libzstd-dev libblosc-dev liblz4-dev)
 valgrind=(valgrind)
 aarch64=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user)
@@ -31,6 +31,7 @@ elsewhere() {
       make | valgrind | python3) command -v "$p" >/dev/null || missing+=("$p") ;;
       pkg-config) command -v pkg-config >/dev/null || missing+=(pkg-config) ;;
       python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("Python's venv and ensurepip") ;;
+      python3-dev) python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_config_h_filename()))' 2>/dev/null || missing+=("Python's C headers") ;;
       libhdf5-dev) pkg-config --exists hdf5 2>/dev/null || pkg-config --exists hdf5-serial 2>/dev/null || missing+=("HDF5 (hdf5)") ;;
       liblz4-dev) pkg-config --exists liblz4 2>/dev/null || missing+=("LZ4 (liblz4)") ;;
       libxxhash-dev) pkg-config --exists libxxhash 2>/dev/null || missing+=("xxHash (libxxhash)") ;;
