@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -33,8 +32,7 @@ def sources(tmp_path_factory):
             (work / "tree" / name).chmod((ROOT / name).stat().st_mode)
     run("-c", f"from setuptools.build_meta import build_sdist; build_sdist({str(work)!r})", cwd=work / "tree")
     (archive,) = work.glob("annblock-*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(work, filter="data")
+    shutil.unpack_archive(archive, work)
     return next(p for p in work.iterdir() if p.is_dir() and p.name.startswith("annblock-"))
 
 

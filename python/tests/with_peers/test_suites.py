@@ -1,9 +1,9 @@
 """The neighbours' own tests over our package. Their sources come from the package index when the tests run; build/peers keeps them."""
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import xml.etree.ElementTree as ElementTree
 from importlib import metadata
 from pathlib import Path
@@ -39,8 +39,7 @@ def sources(package, tmp_path):
     if not (KEPT / f"{name}.tar.gz").exists():
         command = [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
         subprocess.run([*command, "--dest", KEPT, f"{package}=={version}"], check=True, timeout=300)
-    with tarfile.open(KEPT / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(KEPT / f"{name}.tar.gz", tmp_path)
     return tmp_path / name
 
 
