@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH_BYTES = 4096, PREFETCH_ROWS = 4 };
+enum { PREFETCH_ROWS = 4 };
 
 /* The last i with firsts[i] <= x, among n > 0; firsts ascends from something <= x. Of equal ones (empty parts) it is the last. */
 static uint32_t last_not_after(const uint64_t *firsts, uint32_t n, uint64_t x) {
@@ -175,11 +175,6 @@ annb_status annb_locate(annb_locator *l, uint64_t row, annb_located *out, annb_e
 
 /* ---- rows one after the other ---- */
 
-static void prefetch(const annb_record_ref *record) {
-  uint64_t length = record->length < PREFETCH_BYTES ? record->length : PREFETCH_BYTES;
-  for (uint64_t i = 0; i < length; i += 64) __builtin_prefetch(record->data + i);
-}
-
 annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t matrix, const annb_fetch_options *options,
                             const uint64_t *rows, size_t n_rows, annb_error *err) {
   walk->rows = rows;
@@ -217,7 +212,7 @@ annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error
     annb_status s = locate_next(walk, err);
     if (s) return s;
   }
-  for (; walk->n_prefetched < ahead; walk->n_prefetched++) prefetch(&walk->kept[walk->n_prefetched % ANNB_WALK_KEPT].record);
+  for (; walk->n_prefetched < ahead; walk->n_prefetched++) annb_record_prefetch(&walk->kept[walk->n_prefetched % ANNB_WALK_KEPT].record);
   *row = &walk->kept[walk->at++ % ANNB_WALK_KEPT];
   return ANNB_OK;
 }

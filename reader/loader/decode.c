@@ -6,13 +6,7 @@
 
 #include <annblock/annblock.h>
 
-enum { INDPTR, INDICES, VALUES, AHEAD = 6, PREFETCH = 4096 };
-
-/* A record that is decoded soon: its lines into the cache. */
-static void prefetch(const annb_located *row) {
-  uint64_t length = row->record.length < PREFETCH ? row->record.length : PREFETCH;
-  for (uint64_t i = 0; row->record.data && i < length; i += 64) __builtin_prefetch(row->record.data + i);
-}
+enum { INDPTR, INDICES, VALUES, AHEAD = 6 };
 
 static annb_status too_large(annb_error *err) {
   return annb_fail(err, ANNB_ERANGE, NULL, "a batch has more than 2^31 - 1 elements; use a smaller batch size or int64 indices");
@@ -48,7 +42,7 @@ static annb_status decode_csr(const job *j, uint32_t matrix, annb_error *err) {
   indptr[0] = 0;
   for (uint64_t i = 0; !s && i < j->n; i++) {
     annb_located row = j->rows[i];
-    if (i + AHEAD < j->n) prefetch(&j->rows[i + AHEAD]);
+    if (i + AHEAD < j->n) annb_record_prefetch(&j->rows[i + AHEAD].record);
     s = annb_put_csr_row(store_of(j, i), j->context, &source->fetch, indices, values, room, (uint64_t)indptr[i], &row, err);
     indptr[i + 1] = indptr[i] + row.record.nnz;
   }
@@ -69,7 +63,7 @@ static annb_status decode_dense(const job *j, uint32_t matrix, annb_error *err) 
   annb_status s = ANNB_OK;
   for (uint64_t i = 0; !s && i < j->n; i++) {
     annb_located row = j->rows[i];
-    if (i + AHEAD < j->n) prefetch(&j->rows[i + AHEAD]);
+    if (i + AHEAD < j->n) annb_record_prefetch(&j->rows[i + AHEAD].record);
     s = annb_put_dense_row(store_of(j, i), j->context, &row, &source->fetch, values + i * length, (size_t)length, err);
   }
   j->slot->matrices[matrix] =
@@ -89,7 +83,7 @@ annb_status annb_decode_batch(const annb_loader *loader, const annb_unit *unit, 
   for (uint32_t i = 0; !s && i < loader->n_matrices; i++) {
     job j = {.loader = loader, .rows = unit->records[i] + first, .store_rows = rows, .n = n, .context = context, .slot = slot};
     for (uint64_t k = 0; k < n; k++) *bytes += j.rows[k].record.length;
-    for (uint64_t k = 0; k < n && k < AHEAD; k++) prefetch(&j.rows[k]);
+    for (uint64_t k = 0; k < n && k < AHEAD; k++) annb_record_prefetch(&j.rows[k].record);
     s = loader->matrices[i].dense ? decode_dense(&j, i, err) : decode_csr(&j, i, err);
   }
   for (uint32_t i = 0; !s && i < loader->n_labels; i++) {
