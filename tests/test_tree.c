@@ -236,22 +236,26 @@ START_TEST(test_virtual_missing) {
 }
 END_TEST
 
-/* Two files of raw values of which one is missing. */
-START_TEST(test_external_storage_missing) {
-  hid_t file = split_begin(), properties = H5Pcreate(H5P_DATASET_CREATE);
-  char raw[600];
-  hsize_t dims = 2;
-  split_name(raw, "there.bin");
-  temp_write(raw, "\0\0\0\1", 4);
-  H5Pset_external(properties, "there.bin", 0, 4);
-  H5Pset_external(properties, "gone.bin", 0, 4);
-  hid_t space = H5Screate_simple(1, &dims, NULL),
+/* uns/raw with the external files of the creation properties; both are closed. */
+static void make_external(hid_t file, hid_t properties, hsize_t n) {
+  hid_t space = H5Screate_simple(1, &n, NULL),
         d = H5Dcreate2(file, "uns/raw", H5T_STD_I32BE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
   ck_assert(d >= 0);
   H5Dclose(d);
   H5Sclose(space);
   H5Pclose(properties);
   H5Fclose(file);
+}
+
+/* Two files of raw values of which one is missing. */
+START_TEST(test_external_storage_missing) {
+  hid_t file = split_begin(), properties = H5Pcreate(H5P_DATASET_CREATE);
+  char raw[600];
+  split_name(raw, "there.bin");
+  temp_write(raw, "\0\0\0\1", 4);
+  H5Pset_external(properties, "there.bin", 0, 4);
+  H5Pset_external(properties, "gone.bin", 0, 4);
+  make_external(file, properties, 2);
   split_refused(ANNB_EINPUT, "/uns/raw: keeps its values in the external file gone.bin, which is missing");
 }
 END_TEST
@@ -259,21 +263,14 @@ END_TEST
 START_TEST(test_external_storage) {
   hid_t file = split_begin(), properties = H5Pcreate(H5P_DATASET_CREATE);
   char raw[600];
-  hsize_t dims = 6;
   split_name(raw, "raw.bin");
   temp_write(raw, "\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0\5\0\0\0\6", 24);
   H5Pset_external(properties, "raw.bin", 0, 24);
-  hid_t space = H5Screate_simple(1, &dims, NULL),
-        d = H5Dcreate2(file, "uns/raw", H5T_STD_I32BE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-  ck_assert(d >= 0);
-  H5Dclose(d);
-  H5Sclose(space);
-  H5Pclose(properties);
-  H5Fclose(file);
+  make_external(file, properties, 6);
   split_round_trip();
   int32_t read[6];
   ck_assert_int_eq(annb_h5_open(split_output, &file, &split_err), ANNB_OK);
-  d = H5Dopen2(file, "uns/raw", H5P_DEFAULT);
+  hid_t d = H5Dopen2(file, "uns/raw", H5P_DEFAULT);
   ck_assert(H5Dread(d, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, read) >= 0);
   ck_assert_int_eq(read[5], 6);
   H5Dclose(d);
