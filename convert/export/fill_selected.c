@@ -128,7 +128,6 @@ annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const ann
   if (!s) s = fill_all(&f, err);
   annb_stream_abort(&f.data);
   annb_stream_abort(&f.indices);
-  annb_batch_close(&f.batch);
   annb_source_rows_close(f.source);
   annb_h5_close(&f.data.memory);
   annb_h5_close(&f.indices.memory);
