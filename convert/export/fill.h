@@ -35,7 +35,7 @@ typedef struct annb_stream annb_stream;
 /* For a subset: elements of the matrix that are selected; !*exact: at most so many. */
 annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n, bool *exact, annb_error *err);
 /* Write what is selected to datasets made for it (dense: data alone, the others NULL). Of several parts: as CSR, rows ascending, as readers
- * see them; the datasets grow. */
+ * see them; datasets may grow. */
 annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const annb_target *data, const annb_target *indices,
                                const annb_target *indptr, annb_error *err);
 /* Put elements in ascending order of their numbers, stably. */

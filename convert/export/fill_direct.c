@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE (UINT64_C(1) << 16)      /* elements of a unit that is written by place, about: they stay in the cache */
+#define PIECE (UINT64_C(1) << 18)      /* elements of a unit that is written by place, about: they stay in the cache */
 #define CHUNKS (UINT64_C(1) << 19)     /* of one of chunks, about */
 #define MOST_CHUNKS (UINT64_C(1) << 23) /* of chunks that go together */
 #define MOST_ROWS (UINT64_C(1) << 16)   /* of a unit that is written by place */

@@ -109,7 +109,11 @@ annb_status annb_sink_write(const annb_sink *sink, uint64_t first, uint64_t n, c
 
 /* ---- by chunks ---- */
 
-void *annb_deflater_open(int level) { return libdeflate_alloc_compressor(level); }
+/* For each level of zlib the lowest of libdeflate that makes arrays of counts about as small (within half a percent), shuffled or not. */
+void *annb_deflater_open(int level) {
+  static const int levels[] = {1, 1, 1, 2, 2, 3, 4, 7, 8, 9};
+  return libdeflate_alloc_compressor(levels[level]);
+}
 void annb_deflater_close(void *deflater) {
   if (deflater) libdeflate_free_compressor(deflater);
 }

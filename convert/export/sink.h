@@ -39,7 +39,7 @@ annb_status annb_sink_encode(const annb_sink *sink, void *deflater, const uint8_
 /* Write an encoded chunk; HDF5 is called. */
 annb_status annb_sink_put(const annb_sink *sink, uint64_t number, const uint8_t *bytes, size_t size, annb_error *err);
 
-/* What encoding needs, one per thread; NULL when there is no memory. */
+/* What encoding needs, one per thread; NULL when there is no memory. `level`: sink->level, 1 to 9. */
 void *annb_deflater_open(int level);
 void annb_deflater_close(void *deflater);
 
