@@ -1,4 +1,5 @@
 """Packing and exporting stay within --memory and what a process takes anyway, however many cells there are and however long a row is."""
+import filecmp
 import subprocess
 import tempfile
 from pathlib import Path
@@ -100,6 +101,8 @@ def test_parts_and_a_subset_of_genes(folder):
     for options in ([], ["--part", 1], ["--compression", "gzip:1"]):
         within(ok("export", store, "-o", folder / "out.h5ad", "--force", "--genes-file", genes, *options, *MEMORY))
     within(ok("export", store, "-o", folder / "out.h5ad", "--force", *MEMORY))
+    ok("export", store, "-o", folder / "again.h5ad", "--threads", 3, "--memory", "32M")
+    assert filecmp.cmp(folder / "out.h5ad", folder / "again.h5ad", shallow=False)
 
 
 # ---- long rows ----
