@@ -8,6 +8,7 @@
 #include "../../store/error.h"
 
 #include <errno.h>
+#include <hdf5.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define TELL 0.02        /* seconds between messages about the same stage */
 enum { TICK = 100 };     /* milliseconds between looks at the child */
 enum { PATIENCE = 20 };  /* seconds of work without a sign of life: HDF5 does not come back */
 enum { GRACE = 5 };      /* seconds that it gets to end after it was cancelled */
@@ -34,11 +36,19 @@ struct annb_guard {
   _Atomic uint64_t beats;
   atomic_bool canceled, ended;
   bool asks; /* the caller has a progress callback */
+  char stage[64]; /* that it was told last, and when: of the child */
+  double told_at;
   int socket;
   annb_status status;
   annb_error error;
   unsigned char result[];
 };
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
 
 /* ---- in the child ---- */
 
@@ -55,10 +65,19 @@ static bool tell(annb_guard *g, kind what, const char *first, const char *second
   return go_on != 0;
 }
 
+/* A new stage at once, the same not too often: each costs two changes of process. */
+static bool worth_telling(annb_guard *g, const char *stage) {
+  const double t = now();
+  if (!strncmp(g->stage, stage, sizeof g->stage - 1) && t - g->told_at < TELL) return false;
+  snprintf(g->stage, sizeof g->stage, "%s", stage);
+  g->told_at = t;
+  return true;
+}
+
 bool annb_guard_progress(void *user, const char *stage, uint64_t done, uint64_t total) {
   annb_guard *g = user;
   atomic_fetch_add(&g->beats, 1);
-  if (g->asks && !tell(g, PROGRESS, stage, "", done, total)) atomic_store(&g->canceled, true);
+  if (g->asks && worth_telling(g, stage) && !tell(g, PROGRESS, stage, "", done, total)) atomic_store(&g->canceled, true);
   return !atomic_load(&g->canceled);
 }
 
@@ -91,12 +110,6 @@ typedef struct watch {
   double canceled_at;
   bool stuck;
 } watch;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static bool progress(watch *w) {
   const annb_guarded *what = w->what;
@@ -214,6 +227,7 @@ static annb_status end(watch *w, annb_error *err) {
 
 annb_status annb_guard_run(const annb_guarded *what, annb_error *err) {
   const size_t size = sizeof(annb_guard) + what->result_size;
+  H5open(); /* once, not in every child */
   watch w = {.what = what, .g = annb_child_memory(size), .last = {.text = "starting"}};
   if (!w.g) return annb_fail_memory(err);
   w.g->asks = what->progress != NULL;
