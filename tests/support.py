@@ -60,7 +60,7 @@ def memory_of(pid):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return 0
-    return sum(map(memory_of, children)) + sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(("RssAnon:", "RssShmem:"))) << 10
+    return sum(map(memory_of, children)) + (sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(("RssAnon:", "RssShmem:"))) << 10)
 
 
 def heed_signals():
