@@ -118,7 +118,7 @@ def present(annblock, pack_codec):
     run = lambda *args: subprocess.run([str(a) for a in args], check=True)
     for name, codec, x in [
         ("plain", 1, many_values(40, 20, "f8")),
-        ("lz4", 2, many_values(40, 20, "i4")),
+        ("lz4", 2, made_files.counts(n=40, m=200, density=0.5, dtype="i8")),
         ("count", 3, made_files.counts(n=600, m=300, density=0.1, dtype="u2")),
         ("dict", 4, few_values(made_files.counts(n=40, m=200))),
     ]:
