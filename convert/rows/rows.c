@@ -1,5 +1,6 @@
 #include "rows_internal.h"
 
+#include "../../store/encode_loops.h"
 #include "../../store/error.h"
 
 #include <annblock/annblock.h>
@@ -109,9 +110,8 @@ static uint64_t index_at(const void *indices, uint64_t i, size_t size, bool is_s
 /* Narrow or widen in place to u32; the first index out of range, or n. Negative ones are huge as unsigned. */
 static uint64_t to_u32(void *indices, uint64_t n, size_t size, bool is_signed, uint64_t limit) {
   uint32_t *out = indices;
-  uint64_t worst = 0;
   if (size == 4) {
-    for (uint64_t i = 0; i < n; i++) worst = out[i] > worst ? out[i] : worst;
+    const uint64_t worst = annb_encode_loops_best()->highest(out, n);
     if (worst < limit && (!is_signed || worst <= INT32_MAX)) return n;
   }
   for (uint64_t i = 0; i < n; i++)
