@@ -302,6 +302,8 @@ void annb_io_set_scattered(const annb_map *map, bool scattered) {
   if (map->size) (void)madvise((void *)(uintptr_t)map->data, map->size, scattered ? MADV_RANDOM : MADV_NORMAL);
 }
 
+void annb_io_set_scattered_fd(int fd) { (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); }
+
 bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {
   unsigned char in[RESIDENT_PAGES];
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = offset + length, at = offset / page * page;

@@ -60,6 +60,7 @@ void annb_io_free_names(char **names, size_t n);
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
 /* Scattered: a page that is touched brings no others with it, and pages are dropped in the order in which they came, used or not. */
 void annb_io_set_scattered(const annb_map *map, bool scattered);
+void annb_io_set_scattered_fd(int fd); /* likewise, of what is read by annb_io_pread */
 bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length);
 /* Whether residency is told the truth of files like this one: the kernel tells it to owners only. */
 bool annb_io_tells_residency(const char *path);

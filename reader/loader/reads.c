@@ -157,6 +157,7 @@ static annb_status get_file(struct annb_reads *r, const annb_segment *segment, i
   if (r->n_files == MAX_FILES) return ANNB_OK;
   annb_status s = annb_io_open(segment->path, fd, err);
   if (s) return s;
+  annb_io_set_scattered_fd(*fd);
   r->last = r->n_files++;
   r->files[r->last] = (file){segment, *fd};
   return ANNB_OK;
