@@ -1,6 +1,7 @@
 /* Rows read ahead by a thread: the same rows, progress on the caller's thread, and an end at any moment. */
 #include "../convert/rows/ahead.h"
 #include "source_reader.h"
+#include "suite.h"
 
 #include <pthread.h>
 
@@ -136,9 +137,5 @@ int main(void) {
   tcase_add_test(tc, test_failures);
   tcase_add_test(tc, test_early_close);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include "../convert/source/h5.h"
 #include "h5_make.h"
 #include "store_maker.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/convert.h>
@@ -180,9 +181,5 @@ int main(void) {
   tcase_add_loop_test(stops, test_cancel, 0, N_CASES);
   tcase_add_loop_test(stops, test_full_disk, 0, N_CASES);
   suite_add_tcase(suite, stops);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }
