@@ -6,6 +6,7 @@
 /* Bytes, on average. */
 typedef struct estimate {
   double row;       /* in memory, of a fetch */
+  double index;     /* MMAP: of that, index pages, which are asked for one unit earlier */
   double delivered; /* of a row of a batch */
   double files;
 } estimate;
@@ -42,7 +43,11 @@ static void add_matrix(const annb_loader *loader, const annb_loader_source *sour
   e->files += bytes;
   e->delivered += source->dense ? (double)source->n_delivered * value : nnz / rows * (index + value);
   if (loader->access == ANNB_ACCESS_PREAD) e->row += bytes / rows;
-  else e->row += in_pages(bytes / rows, run, spread) + in_pages(sizeof(annb_fmt_entry), run, spread);
+  else {
+    double pages = in_pages(sizeof(annb_fmt_entry), run, spread);
+    e->index += pages;
+    e->row += pages + in_pages(bytes / rows, run, spread);
+  }
 }
 
 annb_window annb_window_for(const annb_loader *loader, uint64_t memory) {
@@ -52,14 +57,15 @@ annb_window annb_window_for(const annb_loader *loader, uint64_t memory) {
   annb_window w = {ANNB_LOADER_ARENAS, UINT64_MAX};
   for (uint32_t i = 0; i < loader->n_matrices; i++) add_matrix(loader, &loader->matrices[i], &e);
   annb_sampler_get_info(loader->sampler, &info);
-  double fetch = e.row * o->batch_size * info.fetch_factor, ring = 1.25 * e.delivered * o->batch_size * (loader->options.n_ring + 2);
+  double rows = (double)o->batch_size * info.fetch_factor, fetch = e.row * rows, index = e.index * rows;
+  double ring = 1.25 * e.delivered * o->batch_size * (loader->options.n_ring + 2);
   /* pages can be dropped and come again, the process's own memory cannot */
   double share = loader->access == ANNB_ACCESS_PREAD ? 0.5 : 0.67, left = share * ((double)memory - ring);
-  if (fetch > e.files && loader->access == ANNB_ACCESS_MMAP) fetch = e.files;
-  if (left >= ANNB_LOADER_ARENAS * fetch) return w;
-  w.n_units = left >= 2 * fetch ? 2 : left >= fetch ? 1 : 2;
-  if (left >= fetch) return w;
-  double steps = left > 0 ? info.fetch_factor * left / (2 * fetch) : 0;
+  if (left >= e.files && loader->access == ANNB_ACCESS_MMAP) return w;
+  while (w.n_units > 1 && left < w.n_units * fetch + index) w.n_units--;
+  if (left >= w.n_units * fetch + index) return w;
+  w.n_units = 2; /* pieces: one is read while another is decoded */
+  double steps = left > 0 ? info.fetch_factor * left / (2 * fetch + index) : 0;
   w.n_steps = steps > 1 ? (uint64_t)steps : 1;
   return w;
 }
