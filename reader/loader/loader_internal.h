@@ -59,33 +59,22 @@ typedef struct annb_projection {
 typedef struct annb_loader_source {
   annb_fetch_options fetch; /* resolved */
   bool dense;
-  uint32_t *numbers;   /* by store: the matrix's */
+  uint32_t number;     /* the matrix's */
   uint64_t n_cols, n_delivered;
   uint32_t *genes;     /* column → delivered column or ANNB_NONE; NULL: all columns as they are */
   annb_projection *projections;
 } annb_loader_source;
 
-typedef struct annb_loader_names {
-  char *name;
-  const annb_joint_column **columns; /* by store */
-  int32_t **remaps;                  /* by store: its codes to those delivered; NULL: the same */
-  uint64_t n_categories;
-  /* where the name of a category is: store and its code */
-  uint32_t *category_store;
-  uint64_t *category_code;
-} annb_loader_names;
-
 typedef struct annb_engine annb_engine;
 
 struct annb_loader {
-  const annb_store **stores;
-  uint64_t *first; /* n_stores + 1: rows of the stores before */
-  uint32_t n_stores;
+  const annb_store *store;
+  annb_store *own; /* the union of the stores given, where they are several */
   annb_loader_options options; /* defaults filled in, pointers not to be used */
   annb_access access;
   bool tells_residency;
   annb_loader_source *matrices;
-  annb_loader_names *labels;
+  const annb_joint_column **labels;
   uint32_t n_matrices, n_labels;
   annb_sampler *sampler;
   annb_plan *plan;
@@ -98,20 +87,7 @@ struct annb_loader {
   uint64_t bytes_read, bytes_decoded; /* by engines that ended */
 };
 
-/* The store of a row, which becomes a row of it. */
-static inline uint32_t annb_loader_store_of(const annb_loader *loader, uint64_t *row) {
-  uint32_t i = 0, n = loader->n_stores;
-  while (n > 1) { /* the last that starts at or before it: empty stores have none */
-    uint32_t half = n / 2;
-    if (loader->first[i + half] <= *row) i += half;
-    n -= half;
-  }
-  *row -= loader->first[i];
-  return i;
-}
-
 /* open.c */
-annb_status annb_loader_codes(const annb_loader *loader, uint32_t label, const uint64_t *rows, uint64_t n, int32_t *codes, annb_error *err);
 void annb_loader_free(annb_loader *loader);
 
 /* ---- units ---- */
