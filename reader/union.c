@@ -146,9 +146,10 @@ static annb_status open_lists(const builder *b, annb_manifest *lists, annb_join_
     const annb_manifest *m = &b->stores[i]->manifest;
     const annb_fmt_part part = {.n_vars = m->store.n_vars, .gene_map = ANNB_NONE};
     uint32_t object = list_object(m), row;
+    uint64_t n_rows = m->store.var_part == ANNB_NONE ? m->store.n_obs : m->parts[m->store.var_part].n_rows;
     s = annb_manifest_add_part(lists, &part, &row, err);
     if (!s && object != ANNB_NONE) s = annb_open_arrays(b->stores[i], object, &files->columns[i], err);
-    if (!s && object != ANNB_NONE) s = annb_join_check_lengths(files->columns[i], 0, part.n_vars, err);
+    if (!s && object != ANNB_NONE) s = annb_join_check_lengths(files->columns[i], n_rows, part.n_vars, err);
   }
   return s;
 }
