@@ -64,6 +64,9 @@ typedef struct annb_loader_options {
   uint32_t n_ring;      /* ready batches; 0 = 4 and two per thread; at most 4096 */
   annb_access access;
   annb_gene_join join; /* several stores */
+  /* Memory of batches that were released is not freed before annb_loader_close: who still looks at their arrays sees other batches, but no
+   * memory that is gone. For callers that release each batch when they ask for the next one. */
+  bool reuse;
 } annb_loader_options;
 
 /* Stores must be open until the loader is closed. Several are read as annb_union_open(stores, n_stores, options->join) would (its errors

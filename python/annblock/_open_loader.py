@@ -167,6 +167,7 @@ class Options:
         self.c = ffi.new("annb_loader_options *")
         self.c.topology = topology
         self.c.n_threads, self.c.n_io_threads, self.c.n_ring = threads, spec.io_threads, spec.ring
+        self.c.reuse = spec.reuse_buffers
         self.c.access = getattr(lib, "ANNB_ACCESS_" + ACCESS[spec.access])
         self.set_matrices(spec)
         self.set_labels(spec.labels)

@@ -52,7 +52,11 @@ class Loader:
     gene_order, sort_indices, dtype, allow_lossy: as in `Matrix.csr`; tensors are float32 by default. drop_last: no short batch at the end.
     rank, world_size: by default those of torch.distributed at the time of iterating. uneven: ranks get equal numbers of batches, by "pad"
     (repeating) or "drop". num_threads: that decode; by default one per processor, one in worker processes. transform: called with each
-    batch. access: "auto", "mmap" or "pread".
+    batch. access: "auto", "mmap" or "pread". reuse_buffers: see below.
+
+    The arrays of a batch are memory of the loader without a copy, and yours for as long as you hold any of them. With `reuse_buffers=True`
+    they are written over as soon as the next batch is asked for (also at the end of an epoch): what is to stay longer must be copied, or it
+    silently becomes other cells. Memory is flat then, whatever is held. In worker processes it has no effect: their queues hold batches.
 
     >>> loader = annblock.Loader(example_store, batch_size=32, labels=["cell_line"])
     >>> len(loader)
@@ -75,7 +79,7 @@ class Loader:
         self, stores, batch_size=64, block_size=16, fetch_factor=256, strategy="block", *, join=None, rows=None, where=None, genes=None,
         matrices=("X",), labels=(), output="csr", gene_order="original", sort_indices=False, dtype=None, allow_lossy=False, drop_last=False,
         seed=0, rank=None, world_size=None, uneven="pad", num_threads=None, transform=None, pin_memory=False, weights=None, balance=None,
-        num_samples=None, access="auto", io_threads=0, ring=0,
+        num_samples=None, access="auto", io_threads=0, ring=0, reuse_buffers=False,
     ):  # fmt: skip
         self.store = the_store(stores, join)
         self.batch_size, self.block_size, self.fetch_factor = (
@@ -92,7 +96,7 @@ class Loader:
         self.drop_last, self.seed, self.num_samples = bool(drop_last), int(seed) % (1 << 64), num_samples
         check_ranks(rank, world_size)
         self.rank, self.world_size, self.num_threads = rank, world_size, num_threads
-        self.transform, self.pin_memory = transform, pin_memory
+        self.transform, self.pin_memory, self.reuse_buffers = transform, pin_memory, bool(reuse_buffers)
         self.labels = [labels] if isinstance(labels, str) else list(labels)
         for name in self.labels:
             make.categorical(self.store, name)
@@ -315,6 +319,7 @@ class Iteration:
         for m in loader.wanted:
             self.matrices.append((m.name, m.dtype.str, self.maker(loader, m)))
         self.ready, self.loader = ffi.new("bool *"), loader
+        self.reused = empty() if loader.reuse_buffers and not in_worker() else None
 
     def maker(self, loader, m):
         if loader.dense:
@@ -327,7 +332,8 @@ class Iteration:
     def __next__(self):
         if self.done:
             raise StopIteration
-        held, ready, error = empty(), self.ready, local.error
+        held, ready, error = self.reused or empty(), self.ready, local.error
+        lib.annb_batch_release(held)
         ready[0] = False
         while not ready[0]:  # between the calls Python sees to signals
             status = lib.annbpy_loader_next(self.handle, POLL_MS, held, ready, error)
@@ -338,7 +344,7 @@ class Iteration:
             self.done = self.progress.finished = True
             raise StopIteration
         self.progress.step = held.step
-        batch = wrap(held, self.matrices, self.labels, self.tensor)
+        batch = wrap(held, self.matrices, self.labels, self.tensor, self.reused and self.handle)
         if self.pin:
             batch = batch.pin_memory()
         return batch if self.transform is None else self.transform(batch)

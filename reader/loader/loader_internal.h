@@ -22,6 +22,9 @@ enum { ANNB_LOADER_UNITS = 4, ANNB_LOADER_ARENAS = ANNB_LOADER_UNITS - 1, ANNB_L
 typedef struct annb_slot_buffer {
   void *data;
   size_t size;
+  bool keeps; /* smaller memory that it had before stays: `before` */
+  void **before;
+  uint32_t n_before;
 } annb_slot_buffer;
 
 typedef struct annb_pool annb_pool;
@@ -39,8 +42,9 @@ typedef struct annb_slot {
   uint32_t n_matrices, n_labels;
 } annb_slot;
 
-/* A pool has one holder and one for each slot that is out. */
-annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept); /* NULL when memory is short */
+/* A pool has one holder and one for each slot that is out. NULL when memory is short. It keeps n_kept free slots; with `keeps` all, and none
+ * of their memory is freed before it closes. */
+annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept, bool keeps);
 void annb_pool_close(annb_pool *pool); /* NULL is allowed; slots that are out live on */
 annb_slot *annb_pool_get(annb_pool *pool); /* NULL when memory is short */
 void annb_slot_give_back(annb_slot *slot); /* from any thread, after fork too */

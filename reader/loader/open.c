@@ -207,7 +207,7 @@ annb_status annb_loader_open(const annb_store *const *stores, uint32_t n_stores,
   if (!s) s = take_matrices(l, options, err);
   if (!s) s = take_labels(l, options, err);
   if (!s) s = open_sampler(l, err);
-  if (!s && !(l->pool = annb_pool_open(l->n_matrices, l->n_labels, l->options.n_ring + 2))) s = annb_fail_memory(err);
+  if (!s && !(l->pool = annb_pool_open(l->n_matrices, l->n_labels, l->options.n_ring + 2, l->options.reuse))) s = annb_fail_memory(err);
   if (s) annb_loader_free(l);
   else *out = l;
   return s;
