@@ -75,7 +75,7 @@ class Loader:
         matrices=("X",), labels=(), output="csr", gene_order="original", sort_indices=False, dtype=None, allow_lossy=False, drop_last=False,
         seed=0, rank=None, world_size=None, uneven="pad", num_threads=None, transform=None, pin_memory=False, weights=None, balance=None,
         num_samples=None, access="auto", io_threads=0, ring=0,
-    ):  # fmt: skip
+    ) -> None:  # fmt: skip
         self.stores = [s if isinstance(s, Store) else open_store(s) for s in (stores if isinstance(stores, (list, tuple)) else [stores])]
         if not self.stores:
             raise errors.ArgumentError("stores: at least one store is needed")
@@ -107,7 +107,7 @@ class Loader:
         self._set_strategy(strategy, weights, balance)
         self.epochs = Epochs()
         self._captured = None
-        self._resume = None
+        self._resume: dict[str, Any] | None = None
         self._forget()
 
     def _want(self, name, dtype, genes, first):
