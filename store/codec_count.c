@@ -102,13 +102,13 @@ bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, c
   return ok;
 }
 
-bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row, int64_t *base,
-                     annb_scratch *scratch) {
+bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,
+                     int64_t *base, annb_scratch *scratch) {
   annb_cursor c = annb_cursor_of(record, length, FIXED, length < FIXED ? 0 : length - FIXED);
   *base = 1;
   if (c.failed || record[1] > (ANNB_RICE_REPEATS | ANNB_RICE_COARSE | ANNB_RICE_BASE)) return false;
   if ((record[1] & ANNB_RICE_BASE) && !take_base(&c, base)) return false;
-  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), ids, row, scratch);
+  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), to, row, scratch);
 }
 
 bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *indices, uint8_t *values,
@@ -116,5 +116,6 @@ bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_
   const annb_kernel *kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
   annb_rice_row row;
   int64_t base;
-  return annb_count_open(shape, record, length, indices, &row, &base, scratch) && annb_count_values(shape, kernel, &row, base, values);
+  return annb_count_open(shape, record, length, (annb_rice_target){indices, NULL}, &row, &base, scratch) &&
+         annb_count_values(shape, kernel, &row, base, values);
 }

@@ -9,6 +9,7 @@ typedef struct body {
   uint32_t n_escapes;
   const uint8_t *escapes, *lows, *unary, *end;
   uint64_t n_ones;
+  uint32_t n_lead; /* the first ids, which the stream marks bit by bit */
 } body;
 
 uint64_t annb_varint_take(annb_cursor *c) {
@@ -65,7 +66,8 @@ static bool parse(annb_cursor c, uint32_t n, unsigned flags, body *b) {
   for (int i = 0; i < SEQS; i++) {
     if (nibbles > UINT32_MAX) return false;
     bool distances = i == GAPS || i == TAIL_AT;
-    b->seq[i] = (annb_rice_seq){(uint32_t)sizes[i], (uint32_t)nibbles, distances && (flags & ANNB_RICE_COARSE) ? 2 : 1, params, NULL, NULL};
+    uint32_t step = distances && (flags & ANNB_RICE_COARSE) ? 2 : 1;
+    b->seq[i] = (annb_rice_seq){.n = (uint32_t)sizes[i], .first = (uint32_t)nibbles, .step = step, .params = params};
     nibbles += n_groups(sizes[i]);
     b->n_ones += sizes[i];
   }
@@ -94,12 +96,48 @@ static bool pad_lows(body *b, annb_scratch *scratch) {
   return true;
 }
 
+/* What the gaps become. */
+typedef struct id_rule {
+  unsigned add;
+  uint32_t limit; /* of the sum, which is id + add */
+  bool narrow;    /* ids have 16 bits */
+  bool large;     /* gaps may have more */
+} id_rule;
+
+/* Elements of the leading groups of gaps without low parts. */
+static uint32_t count_lead(const annb_rice_seq *gaps) {
+  uint64_t n = 0;
+  for (uint32_t g = 0; n < gaps->n && annb_rice_param(gaps, g) == 0; g++) n += ANNB_RICE_GROUP;
+  return n < gaps->n ? (uint32_t)n : gaps->n;
+}
+
+/* The ids of the leading groups; the sequence of gaps then starts behind them. Of *ids16 and ids32 one is not NULL. */
+static bool decode_lead(const annb_kernel *kernel, body *b, const id_rule *rule, const uint16_t *table, uint16_t *ids16, uint32_t *ids32) {
+  annb_rice_seq *gaps = &b->seq[GAPS];
+  size_t size = (size_t)(b->end - b->unary), bits;
+  b->n_lead = rule->narrow && rule->add ? count_lead(gaps) : 0;
+  if (!b->n_lead) return true;
+  bits = ids16 ? kernel->lead16(b->unary, size, b->n_lead, rule->limit, ids16)
+               : kernel->lead32(b->unary, size, b->n_lead, rule->limit, table, ids32);
+  gaps->start = (uint32_t)bits;
+  gaps->n -= b->n_lead;
+  gaps->first += (b->n_lead + ANNB_RICE_GROUP - 1) / ANNB_RICE_GROUP;
+  b->n_ones -= b->n_lead;
+  return bits > 0;
+}
+
+/* The positions of the ones behind the leading ids, which end at bit seq[GAPS].start. */
 static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratch) {
-  uint8_t *ones = annb_scratch_get(scratch, SLOT_ONES, ONES_BEFORE + b->n_ones + ANNB_KERNEL_SLACK);
+  const uint8_t *bits = b->unary + b->seq[GAPS].start / 8;
+  unsigned before = 0; /* ones of the leading ids in the first byte */
+  for (unsigned i = 0; i < b->seq[GAPS].start % 8; i++) before += *bits >> i & 1u;
+  size_t n = (size_t)b->n_ones + before;
+  uint8_t *ones = annb_scratch_get(scratch, SLOT_ONES, ONES_BEFORE + n + ANNB_KERNEL_SLACK);
   if (!ones) return false;
   ones += ONES_BEFORE;
   ones[-1] = UINT8_MAX;
-  if (!kernel->unary(b->unary, (size_t)(b->end - b->unary), b->n_ones, ones)) return false;
+  if (!kernel->unary(bits, (size_t)(b->end - bits), n, ones)) return false;
+  ones += before;
   for (int i = 0; i < SEQS; i++) {
     b->seq[i].ones = ones;
     ones += b->seq[i].n;
@@ -107,25 +145,57 @@ static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratc
   return true;
 }
 
-/* The ids go to `own`, or, when it is NULL, to scratch memory. */
-static bool decode_ids(const annb_kernel *kernel, const body *b, const annb_row_shape *shape, unsigned flags, uint32_t *own,
-                       annb_rice_row *row, annb_scratch *scratch) {
-  unsigned add = flags & ANNB_RICE_REPEATS ? 0 : 1;
-  bool narrow = shape->n_cols < UINT16_MAX, large = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || !narrow;
-  void *ids = own ? own : annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (large ? 4 : 2));
-  if (!ids || shape->n_cols == 0) return false;
-  uint32_t limit = (uint32_t)shape->n_cols - 1 + add, *ids32 = ids; /* of the sum, which is id + add */
-  uint16_t *ids16 = ids;
-  row->ids16 = narrow && !own ? ids16 : NULL;
-  row->ids32 = ids32;
-  if (!large) return own ? kernel->ids16_wide(&b->seq[GAPS], add, limit, own) : kernel->ids16(&b->seq[GAPS], add, limit, ids16);
+/* The other ids, in 16 bits; with large gaps there is room for 32. */
+static bool decode_ids16(const annb_kernel *kernel, const body *b, const id_rule *rule, uint16_t *ids) {
+  const annb_rice_seq *gaps = &b->seq[GAPS];
+  if (!rule->large) return kernel->ids16(gaps, rule->add, rule->limit, ids);
+  uint32_t *ids32 = (uint32_t *)(void *)ids; /* n_lead is even, or nothing follows */
+  if (gaps->n == 0) return true;
   if (b->max_k[GAPS] > ANNB_KERNEL_MAX_K32) kernel = &annb_kernel_scalar;
-  if (!kernel->ids32(&b->seq[GAPS], add, limit, ids32)) return false;
-  for (uint32_t i = 0; row->ids16 && i < row->n; i++) { /* in place: each is read before it is overwritten */
+  if (!kernel->ids32(gaps, rule->add, rule->limit, ids32)) return false;
+  for (uint32_t i = 0; i < gaps->n; i++) { /* in place: each is read before it is overwritten */
     uint16_t id = (uint16_t)ids32[i];
     memcpy((uint8_t *)ids + 2 * (size_t)i, &id, sizeof id);
   }
   return true;
+}
+
+/* The same in 32 bits. */
+static bool decode_ids32(const annb_kernel *kernel, const body *b, const id_rule *rule, uint32_t *ids) {
+  const annb_rice_seq *gaps = &b->seq[GAPS];
+  if (!rule->large) return kernel->ids16_wide(gaps, rule->add, rule->limit, ids);
+  if (b->max_k[GAPS] > ANNB_KERNEL_MAX_K32) kernel = &annb_kernel_scalar;
+  return kernel->ids32(gaps, rule->add, rule->limit, ids);
+}
+
+/* Ids through the table to where they go, by way of `ids` but for the leading ones. */
+static bool decode_mapped(const annb_kernel *kernel, body *b, const id_rule *rule, const annb_rice_target *to, uint16_t *ids,
+                          annb_scratch *scratch) {
+  if (!decode_lead(kernel, b, rule, to->table, NULL, to->ids) || !decode_ones(kernel, b, scratch) || !decode_ids16(kernel, b, rule, ids))
+    return false;
+  kernel->map(ids, b->seq[GAPS].n, to->table, to->ids + b->n_lead);
+  return true;
+}
+
+/* The quotients' positions and the ids. */
+static bool decode_ids(const annb_kernel *kernel, body *b, const annb_row_shape *shape, unsigned flags, const annb_rice_target *to,
+                       annb_rice_row *row, annb_scratch *scratch) {
+  id_rule rule = {.add = flags & ANNB_RICE_REPEATS ? 0 : 1, .narrow = shape->n_cols < UINT16_MAX};
+  rule.large = b->max_k[GAPS] > ANNB_KERNEL_MAX_K16 || !rule.narrow;
+  rule.limit = (uint32_t)shape->n_cols - 1 + rule.add;
+  void *ids = annb_scratch_get(scratch, SLOT_IDS, ((size_t)row->n + ANNB_KERNEL_SLACK) * (rule.large ? 4 : 2));
+  if (!ids || shape->n_cols == 0) return false;
+  row->mapped = to->table && rule.narrow && !row->n_escapes;
+  if (row->mapped) return decode_mapped(kernel, b, &rule, to, ids, scratch);
+  if (rule.narrow && (to->table || !to->ids)) {
+    row->ids16 = ids;
+    return decode_lead(kernel, b, &rule, NULL, ids, NULL) && decode_ones(kernel, b, scratch) &&
+           decode_ids16(kernel, b, &rule, (uint16_t *)ids + b->n_lead);
+  }
+  uint32_t *ids32 = to->table || !to->ids ? ids : to->ids;
+  row->ids32 = ids32;
+  return decode_lead(kernel, b, &rule, NULL, NULL, ids32) && decode_ones(kernel, b, scratch) &&
+         decode_ids32(kernel, b, &rule, ids32 + b->n_lead);
 }
 
 /* The tail's elements into `codes`, which are zero. Memory of the scratch from `room` on: for two lists of n_tail. */
@@ -168,8 +238,8 @@ static bool decode_codes(const annb_kernel *kernel, const body *b, annb_rice_row
   return put_tail32(kernel, b, n_rest, room, wide ? NULL : codes16 + n_head, wide ? codes32 + n_head : NULL);
 }
 
-bool annb_rice_decode(const annb_row_shape *shape, unsigned flags, const uint8_t *data, size_t length, uint32_t *ids, annb_rice_row *row,
-                      annb_scratch *scratch) {
+bool annb_rice_decode(const annb_row_shape *shape, unsigned flags, const uint8_t *data, size_t length, annb_rice_target to,
+                      annb_rice_row *row, annb_scratch *scratch) {
   body b;
   const annb_kernel *kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
   *row = (annb_rice_row){.n = shape->nnz};
@@ -177,8 +247,7 @@ bool annb_rice_decode(const annb_row_shape *shape, unsigned flags, const uint8_t
   row->n_escapes = b.n_escapes;
   row->escapes = b.escapes;
   row->escapes_end = b.lows;
-  return pad_lows(&b, scratch) && decode_ones(kernel, &b, scratch) && decode_ids(kernel, &b, shape, flags, ids, row, scratch) &&
-         decode_codes(kernel, &b, row, scratch);
+  return pad_lows(&b, scratch) && decode_ids(kernel, &b, shape, flags, &to, row, scratch) && decode_codes(kernel, &b, row, scratch);
 }
 
 void annb_rice_escape(const uint8_t **at, const uint8_t *end, uint32_t *position, uint32_t *code) {

@@ -5,6 +5,7 @@
 
 #include "bit_positions.h"
 #include "../hash.h"
+#include "lead.h"
 #include "places.h"
 #include "words.h"
 
@@ -43,6 +44,14 @@ static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
   if (at != end) return false;
   for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
   return true;
+}
+
+static size_t lead16(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids) {
+  return annb_lead_words(bits, size, n, limit, NULL, ids, NULL);
+}
+
+static size_t lead32(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids) {
+  return annb_lead_words(bits, size, n, limit, table, NULL, ids);
 }
 
 /* ---- codes of 16 bits ---- */
@@ -114,7 +123,7 @@ ANNB_INLINE void put_ids(uint16x8_t x, uint16_t *narrow, uint32_t *wide, uint32_
 ANNB_INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const uint16x8_t step = vdupq_n_u16((uint16_t)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  uint16x8_t base = vdupq_n_u16(0);
+  uint16x8_t base = vdupq_n_u16((uint16_t)seq->start);
   uint8x16_t all = vdupq_n_u8(0);
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
@@ -207,7 +216,7 @@ ANNB_INLINE void put_ids32(uint32x4_t codes, uint32x4_t step, uint32x4_t *base, 
 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
   const uint32x4_t step = vdupq_n_u32(add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  uint32x4_t base = vdupq_n_u32(0);
+  uint32x4_t base = vdupq_n_u32(seq->start);
   uint8x16_t all = vdupq_n_u8(0);
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
@@ -326,8 +335,8 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
-                                      map,    to_f32, look_up, sort,   narrow,  scatter, expand};
+const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
+                                      codes32, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_neon; /* a translation unit is not empty */
