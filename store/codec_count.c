@@ -84,10 +84,14 @@ size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, c
   return length ? used + length : 0;
 }
 
-bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values) {
+bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, annb_rice_row *row, int64_t base, uint8_t *values,
+                       annb_scratch *scratch) {
   size_t vw = annb_dtype_size(shape->dtype);
-  bool ok = true;
-  if (shape->dtype == ANNB_F32 && row->codes16 && base > -SMALL / 2 && base < SMALL / 2)
+  bool floats = shape->dtype == ANNB_F32 && base > -SMALL / 2 && base < SMALL / 2, fresh = !row->codes16 && !row->codes32;
+  bool direct = floats && fresh && row->small, ok = direct || !fresh || annb_rice_codes(row, scratch);
+  if (!ok) return false;
+  if (direct) ok = annb_rice_floats(row, (int32_t)base, values, scratch);
+  else if (floats && row->codes16)
     kernel->to_f32(row->codes16, row->n, (int32_t)base, values);
   else if (row->codes16)
     for (uint32_t i = 0; i < row->n; i++) ok &= annb_whole_put(shape->dtype, base + row->codes16[i], values + i * vw);
@@ -117,5 +121,5 @@ bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_
   annb_rice_row row;
   int64_t base;
   return annb_count_open(shape, record, length, (annb_rice_target){indices, NULL}, &row, &base, scratch) &&
-         annb_count_values(shape, kernel, &row, base, values);
+         annb_count_values(shape, kernel, &row, base, values, scratch);
 }

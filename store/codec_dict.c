@@ -143,7 +143,7 @@ bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t l
   for (uint64_t i = 1; i < n; i++)
     if (load(*entries + (i - 1) * vw, vw) >= load(*entries + i * vw, vw)) return false;
   *n_entries = (uint32_t)n;
-  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), to, row, scratch);
+  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), to, row, scratch) && annb_rice_codes(row, scratch);
 }
 
 bool annb_dict_decode(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *indices, uint8_t *values,

@@ -46,9 +46,9 @@ static annb_delivery open_record(const annb_row_shape *shape, const uint8_t *rec
   return ok ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
 }
 
-static bool put_values(const annb_row_shape *shape, const opened *o, float *values, annb_scratch *scratch) {
+static bool put_values(const annb_row_shape *shape, opened *o, float *values, annb_scratch *scratch) {
   if (o->dict) return annb_dict_values(o->kernel, &o->row, o->entries, o->n_entries, sizeof *values, (uint8_t *)values, scratch);
-  return annb_count_values(shape, o->kernel, &o->row, o->base, (uint8_t *)values);
+  return annb_count_values(shape, o->kernel, &o->row, o->base, (uint8_t *)values, scratch);
 }
 
 /* The value of one code; false when it has none. */
@@ -134,6 +134,7 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
   if (!table->narrow || repeats(record, length)) return ANNB_DELIVERY_OTHER;
   annb_delivery d = open_record(shape, record, length, table, (annb_rice_target){indices, table->narrow}, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
+  if (!o.dict && !annb_rice_codes(&o.row, scratch)) return ANNB_DELIVERY_CORRUPT;
   if (!(o.row.mapped || o.row.ids16) || !o.row.codes16) return ANNB_DELIVERY_OTHER;
   uint32_t *keys = annb_scratch_get(scratch, SLOT_KEYS, ((size_t)o.row.n + ANNB_KERNEL_SLACK) * sizeof *keys);
   if (!keys) return ANNB_DELIVERY_CORRUPT;
@@ -146,7 +147,7 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
 }
 
 /* Any row, by way of its values. */
-static annb_delivery dense_by_values(const annb_row_shape *shape, const opened *o, const annb_gene_table *table, float *out,
+static annb_delivery dense_by_values(const annb_row_shape *shape, opened *o, const annb_gene_table *table, float *out,
                                      annb_scratch *scratch) {
   const uint16_t *ids16 = o->row.ids16;
   const uint32_t *ids32 = o->row.ids32;
@@ -171,6 +172,7 @@ annb_delivery annb_deliver_dense(const annb_row_shape *shape, const uint8_t *rec
   if (repeats(record, length)) return ANNB_DELIVERY_OTHER;
   annb_delivery d = open_record(shape, record, length, table, (annb_rice_target){NULL, NULL}, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
+  if (!o.dict && !annb_rice_codes(&o.row, scratch)) return ANNB_DELIVERY_CORRUPT;
   /* marks are the values themselves when the codes count from 1 */
   if (o.dict || o.base != 1 || !table || !table->narrow || !o.row.ids16 || !o.row.codes16)
     return dense_by_values(shape, &o, table, out, scratch);

@@ -207,7 +207,23 @@ static annb_rice_seq make_seq(memory *m, uint32_t n, unsigned k, bool mixed, uin
   return (annb_rice_seq){.n = n, .first = 1, .step = 1, .params = params, .lows = lows, .ones = ones};
 }
 
-typedef enum what { IDS16, IDS32, WIDE, CODES16, CODES32 } what;
+typedef enum what { IDS16, IDS32, WIDE, CODES16, CODES32, FLOATS16 } what;
+
+/* Codes plus 5 as floats, then 5, at no multiple of 4; back to codes. */
+static bool run_floats(const annb_kernel *k, const annb_rice_seq *seq, uint8_t *to) {
+  size_t n = seq->n + below(ANNB_KERNEL_SLACK / 2);
+  bool ok = k->floats16(seq, n, 5, to - 1);
+  for (size_t i = 0; ok && i < n; i++) {
+    float x;
+    memcpy(&x, to - 1 + 4 * i, 4);
+    ck_assert(i < seq->n || x == 5);
+    uint32_t code = (uint32_t)x - 5;
+    memcpy(to + 4 * i - 1, &code, 4);
+  }
+  memmove(to, to - 1, 4 * (size_t)seq->n);
+  to[-1] = 0x5A;
+  return ok;
+}
 
 static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq *seq, unsigned add, uint32_t limit, unsigned shift,
                     uint32_t out[MAX_N]) {
@@ -218,7 +234,8 @@ static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq
             : w == IDS32   ? k->ids32(seq, add, limit, (uint32_t *)(void *)to)
             : w == WIDE    ? k->ids16_wide(seq, add, limit, (uint32_t *)(void *)to)
             : w == CODES16 ? k->codes16(seq, (uint16_t *)(void *)to)
-                           : k->codes32(seq, (uint32_t *)(void *)to);
+            : w == CODES32 ? k->codes32(seq, (uint32_t *)(void *)to)
+                           : run_floats(k, seq, to);
   uint32_t touched = 0;
   for (int i = 1; i <= 64; i++) touched += to[-i] != 0x5A;
   ck_assert_uint_eq(touched, 0);
@@ -236,7 +253,7 @@ static void compare(const annb_kernel *kernel, what w, memory *m, const annb_ric
     ck_assert_int_eq(run_seq(kernel, w, m, seq, add, limit, shift, b), ok);
     if (!ok) continue;
     ck_assert_mem_eq(a, b, seq->n * sizeof *a);
-    if (w == CODES16 || w == CODES32) continue;
+    if (w >= CODES16) continue;
     uint32_t sum = a[seq->n - 1] + add; /* just enough, and one too little */
     ck_assert(run_seq(kernel, w, m, seq, add, sum, shift, b));
     if (sum > 0) ck_assert(!run_seq(kernel, w, m, seq, add, sum - 1, shift, b));
@@ -247,8 +264,8 @@ START_TEST(sequences_agree) {
   const annb_kernel *kernel = kernel_of_test(_i);
   memory m = memory_new();
   uint8_t params[8];
-  for (int w = IDS16; kernel && w <= CODES32; w++) {
-    unsigned max_k = w == IDS16 || w == WIDE || w == CODES16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
+  for (int w = IDS16; kernel && w <= FLOATS16; w++) {
+    unsigned max_k = w == IDS16 || w == WIDE || w == CODES16 || w == FLOATS16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
     for (unsigned k = 0; k <= max_k; k++)
       for (size_t l = 0; l < N_LENGTHS; l++) {
         static const uint32_t tops[] = {0, 2, 63, 64};
@@ -270,7 +287,7 @@ START_TEST(large_quotients_are_seen_everywhere) {
   memory m = memory_new();
   uint8_t params[8];
   uint32_t out[MAX_N];
-  for (int w = IDS16; kernel && w <= CODES32; w++)
+  for (int w = IDS16; kernel && w <= FLOATS16; w++)
     for (uint32_t n = 1; n < 140; n += n < 40 ? 1 : 13)
       for (uint32_t at = 0; at < n; at++) {
         annb_rice_seq seq = make_seq(&m, n, 1, false, 0, 0, params);

@@ -172,6 +172,12 @@ INLINE __m256i codes_of(const recipe *r, __m128i quotients, const uint8_t *lows)
   return _mm256_add_epi16(_mm256_sll_epi16(_mm256_cvtepu8_epi16(quotients), r->k), low16(r, lows));
 }
 
+/* The first n; the codes after the last do not count. */
+INLINE __m128i first_bytes(__m128i x, uint32_t n) {
+  static const uint8_t mask[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+  return n >= 16 ? x : _mm_and_si128(x, load128(mask + 16 - n));
+}
+
 /* Quotients above 63 have one of the two top bits set. */
 INLINE bool too_large(__m128i all) { return !_mm_testz_si128(all, _mm_set1_epi8((char)0xC0)); }
 
@@ -202,7 +208,7 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
     uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
     for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
       __m128i q = quotients16(ones + i);
-      if (n - i >= 16) all = _mm_or_si128(all, q);
+      all = _mm_or_si128(all, first_bytes(q, n - i));
       __m256i sums = prefix16(codes_of(&r, q, lows), &carry, &total);
       __m256i x = _mm256_adds_epu16(_mm256_adds_epu16(sums, base), carry);
       if (narrow) store256(narrow + i, x);
@@ -212,8 +218,6 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
       }
       base = _mm256_adds_epu16(base, _mm256_adds_epu16(total, steps));
     }
-    for (uint32_t i = n & ~15u; i < n; i++) /* the codes after the last do not count */
-      if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
     ones += n;
     if (narrow) narrow += n;
     else wide += n;
@@ -237,15 +241,51 @@ AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
     uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
     for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
       __m128i q = quotients16(ones + i);
-      if (n - i >= 16) all = _mm_or_si128(all, q);
+      all = _mm_or_si128(all, first_bytes(q, n - i));
       store256(codes + i, codes_of(&r, q, lows));
     }
-    for (uint32_t i = n & ~15u; i < n; i++)
-      if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
     ones += n;
     codes += n;
     left -= n;
   }
+  return !too_large(all);
+}
+
+INLINE void put_floats8(__m256i x, __m256i base, uint8_t *out) {
+  _mm256_storeu_ps((float *)(void *)out, _mm256_cvtepi32_ps(_mm256_add_epi32(x, base)));
+}
+
+/* Without low parts the codes are the quotients. */
+INLINE void put_floats16(const recipe *r, __m128i q, const uint8_t *lows, __m256i base, uint8_t *out) {
+  if (r->width == 0) {
+    put_floats8(_mm256_cvtepu8_epi32(q), base, out);
+    put_floats8(_mm256_cvtepu8_epi32(_mm_srli_si128(q, 8)), base, out + 32);
+    return;
+  }
+  __m256i x = codes_of(r, q, lows);
+  put_floats8(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)), base, out);
+  put_floats8(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)), base, out + 32);
+}
+
+AVX2 static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  const __m256i add = _mm256_set1_epi32(base);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m128i all = _mm_setzero_si128();
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t in_group = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < in_group; i += 16, lows += 2 * r.width) {
+      __m128i q = quotients16(ones + i);
+      all = _mm_or_si128(all, first_bytes(q, in_group - i));
+      put_floats16(&r, q, lows, add, out + 4 * i);
+    }
+    ones += in_group;
+    out += 4 * in_group;
+    left -= in_group;
+  }
+  const __m256 rest = _mm256_cvtepi32_ps(add);
+  for (size_t i = seq->n; i < n; i += 8, out += 32) _mm256_storeu_ps((float *)(void *)out, rest);
   return !too_large(all);
 }
 
@@ -420,7 +460,7 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_avx2 = {"avx2", usable, annb_hash64_avx2, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
-                                      codes32, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
+                                      codes32, floats16, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_avx2; /* a translation unit is not empty */

@@ -282,6 +282,36 @@ AVX512 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   return !too_large(all);
 }
 
+INLINE void put_floats(__m512i codes, __m512i base, uint8_t *out) {
+  __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(codes)), high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(codes, 1));
+  _mm512_storeu_ps(out, _mm512_cvtepi32_ps(_mm512_add_epi32(low, base)));
+  _mm512_storeu_ps(out + 64, _mm512_cvtepi32_ps(_mm512_add_epi32(high, base)));
+}
+
+AVX512 static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  const __m512i add = _mm512_set1_epi32(base);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m512i all = _mm512_setzero_si512();
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t in_group = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < in_group; i += 64, lows += 8 * r.width) {
+      __m512i q = quotients(ones + i);
+      pair x = codes_of(&r, q, lows, in_group - i);
+      all = _mm512_or_si512(all, _mm512_maskz_mov_epi8(first64(in_group - i), q));
+      put_floats(x.low, add, out + 4 * i);
+      put_floats(x.high, add, out + 4 * i + 128);
+    }
+    ones += in_group;
+    out += 4 * in_group;
+    left -= in_group;
+  }
+  const __m512 rest = _mm512_cvtepi32_ps(add);
+  for (size_t i = seq->n; i < n; i += 16, out += 64) _mm512_storeu_ps(out, rest);
+  return !too_large(all);
+}
+
 /* ---- codes of 32 bits ---- */
 
 /* For 16 values of up to 15 bits: the four bytes in which each is, where it starts in them, and its bits. */
@@ -430,7 +460,7 @@ AVX512 static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_avx512 = {"avx512", usable, HASH64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
-                                        codes32,  widen,  map,    to_f32, look_up, sort,   narrow, scatter, expand};
+                                        codes32,  floats16, widen,  map,    to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_avx512; /* a translation unit is not empty */

@@ -19,6 +19,7 @@
 typedef struct annb_rice_seq {
   uint32_t n, first, step; /* the parameter is the nibble times step, which is 1 or 2 */
   uint32_t start;          /* ids: the sum before the first, at most the limit */
+  uint32_t max_k;          /* no parameter is larger; kernels need not look */
   const uint8_t *params, *lows, *ones;
 } annb_rice_seq;
 
@@ -52,6 +53,8 @@ typedef struct annb_kernel {
   /* The codes themselves: false when a quotient exceeds 63. */
   bool (*codes16)(const annb_rice_seq *seq, uint16_t *codes);
   bool (*codes32)(const annb_rice_seq *seq, uint32_t *codes);
+  /* The same plus base as floats, which hold them exactly, then base itself up to n; out may be unaligned. */
+  bool (*floats16)(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out);
 
   /* out[i] = in[i]; out[i] = table[ids[i]] where all are inside the table; out[i] = codes[i] + base, which floats hold exactly; out of
    * `to_f32` may be unaligned */

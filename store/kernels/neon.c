@@ -165,6 +165,35 @@ static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   return !too_large(all);
 }
 
+ANNB_INLINE void put_floats(uint16x8_t codes, int32x4_t base, uint8_t *out) {
+  int32x4_t low = vaddq_s32(vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(codes))), base);
+  int32x4_t high = vaddq_s32(vreinterpretq_s32_u32(vmovl_u16(vget_high_u16(codes))), base);
+  vst1q_u8(out, vreinterpretq_u8_f32(vcvtq_f32_s32(low)));
+  vst1q_u8(out + 16, vreinterpretq_u8_f32(vcvtq_f32_s32(high)));
+}
+
+static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  const int32x4_t add = vdupq_n_s32(base);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  uint8x16_t all = vdupq_n_u8(0);
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t in_group = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < in_group; i += 16, lows += 2 * r.width) {
+      uint8x16_t q = quotients16(ones + i, in_group - i, &all);
+      put_floats(codes_of(&r, vget_low_u8(q), lows), add, out + 4 * i);
+      put_floats(codes_of(&r, vget_high_u8(q), lows + r.width), add, out + 4 * i + 32);
+    }
+    ones += in_group;
+    out += 4 * in_group;
+    left -= in_group;
+  }
+  const uint8x16_t rest = vreinterpretq_u8_f32(vdupq_n_f32((float)base));
+  for (size_t i = seq->n; i < n; i += 4, out += 16) vst1q_u8(out, rest);
+  return !too_large(all);
+}
+
 /* ---- codes of 32 bits ---- */
 
 /* For 8 values of up to 15 bits in two halves: the four bytes in which each is (past the 16th: not needed), where it starts in them, its
@@ -336,7 +365,7 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
-                                      codes32, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
+                                      codes32, floats16, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_neon; /* a translation unit is not empty */

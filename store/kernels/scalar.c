@@ -138,6 +138,21 @@ static bool codes32(const annb_rice_seq *seq, uint32_t *out) {
   return true;
 }
 
+static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  uint32_t codes[CODES_ROOM], k;
+  const uint8_t *lows = seq->lows;
+  float x = (float)base;
+  for (size_t i = seq->n; i < n; i++) memcpy(out + 4 * i, &x, sizeof x);
+  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, out += 4 * (size_t)k) {
+    if (!group_codes(seq, g, &lows, &k, codes)) return false;
+    for (uint32_t i = 0; i < k; i++) {
+      x = (float)((int32_t)codes[i] + base);
+      memcpy(out + 4 * (size_t)i, &x, sizeof x);
+    }
+  }
+  return true;
+}
+
 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
   for (size_t i = 0; i < n; i++) out[i] = in[i];
 }
@@ -189,4 +204,4 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_scalar = {"scalar", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids32, codes16,
-                                        codes32,  widen,  map,         to_f32, look_up, sort,   narrow, scatter, expand};
+                                        codes32,  floats16, widen,  map,         to_f32, look_up, sort,   narrow, scatter, expand};
