@@ -187,8 +187,8 @@ static annb_status look_at_all(pack *p, annb_error *err) {
   annb_manifest_init(&draft);
   annb_status s = p->append ? annb_txn_base(p->txn, &base, err) : ANNB_OK;
   draft.store = base.store;
-  if (!s) s = annb_manifest_append(&draft, &base, err);
-  if (!s) s = annb_manifest_append(&p->shapes, &base, err);
+  if (!s) s = annb_manifest_append(&draft, &base, NULL, err);
+  if (!s) s = annb_manifest_append(&p->shapes, &base, NULL, err);
   if (!s) s = take_names(p, &base, err);
   for (size_t i = 0; !s && i < p->n_inputs; i++) s = tell_choice(p, read_columns(p, i, &draft, err), err);
   if (!s) s = look_at_genes(p, base.n_parts, &draft, err);
@@ -271,9 +271,14 @@ static annb_status publish(pack *p, annb_error *err) {
 static annb_status run(pack *p, annb_error *err) {
   annb_status s = ANNB_OK;
   annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
-  p->join = (annb_join){
-      p->options.join,      p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
-      (uint32_t)p->n_inputs, p->output};
+  p->join = (annb_join){.how = p->options.join,
+                        .key = p->options.join_key,
+                        .allow_duplicates = p->options.allow_duplicate_genes,
+                        .note = p->options.note,
+                        .user = p->options.user,
+                        .labels = p->inputs,
+                        .n_labels = (uint32_t)p->n_inputs,
+                        .store = p->output};
   p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
   p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
   if (!p->columns || !p->seen) return annb_fail_memory(err);

@@ -9,6 +9,7 @@
 #ifndef ANNBLOCK_CONVERT_H
 #define ANNBLOCK_CONVERT_H
 
+#include <annblock/reader.h>
 #include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
@@ -28,13 +29,6 @@ typedef enum annb_gene_order_choice {
   ANNB_GENE_ORDER_SOURCE = 1
 } annb_gene_order_choice;
 
-/* How files with other genes come into one store. */
-typedef enum annb_gene_join {
-  ANNB_JOIN_NONE = 0,  /* they must have the same genes in the same order */
-  ANNB_JOIN_INNER = 1, /* a new store: the genes that all files have, in the first one's order; appending: the store's */
-  ANNB_JOIN_OUTER = 2  /* the genes of all files, in order of first appearance */
-} annb_gene_join;
-
 /* One sentence about what is in the store now and may surprise: genes left out, columns that do not fit together, names that repeat. */
 typedef void (*annb_convert_note_fn)(void *user, const char *note);
 
@@ -47,7 +41,7 @@ typedef struct annb_pack_options {
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
   annb_gene_order_choice gene_order; /* of the records; readers and export give the source's */
-  annb_gene_join join;  /* several files */
+  annb_gene_join join;  /* several files; appending, INNER keeps the store's genes */
   const char *join_key; /* column of var (strings or categories) that genes are matched by, NULL: their names */
   bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else refused */
   annb_convert_note_fn note; /* may be NULL */
