@@ -5,6 +5,7 @@
 #include "../../store/io.h"
 #include "../../store/parallel.h"
 #include "h5.h"
+#include "source_driver.h"
 #include "unfilter.h"
 
 #include <stdlib.h>
@@ -66,10 +67,8 @@ struct annb_direct {
 
 /* HDF5's descriptor of the file that holds the dataset; −1 unless it is a plain file. */
 static int descriptor(hid_t dataset) {
-  int fd = -1, *handle = NULL;
-  hid_t file = H5Iget_file_id(dataset), access = H5Fget_access_plist(file);
-  if (H5Pget_driver(access) == H5FD_SEC2 && H5Fget_vfd_handle(file, access, (void **)&handle) >= 0 && handle) fd = *handle;
-  annb_h5_close(&access);
+  hid_t file = H5Iget_file_id(dataset);
+  int fd = annb_source_driver_fd(file);
   annb_h5_close(&file);
   return fd;
 }
