@@ -212,6 +212,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("stream");
   TCase *tc = tcase_create("stream");
+  tcase_set_timeout(tc, 60); /* sanitizers are slow */
   tcase_add_checked_fixture(tc, setup, teardown);
   tcase_add_loop_test(tc, test_same_values, 0, sizeof cases / sizeof *cases);
   tcase_add_test(tc, test_damage);
