@@ -25,6 +25,7 @@ typedef struct annb_segment {
   uint64_t salt, blocks_end, index_offset, n_pages;
   const struct annb_kernel *kernel; /* the best of this machine */
   _Atomic uint64_t *checked; /* bit per index page that was found good */
+  atomic_bool scattered;     /* annb_io_set_scattered */
 } annb_segment;
 
 typedef struct annb_record_ref {

@@ -1,4 +1,5 @@
 /* Matrix writers: segments end where the rows say, blocks have the promised size, and a matrix joins its part whole or not at all. */
+#include "suite.h"
 #include "temp.h"
 
 #include "../store/error.h"
@@ -521,9 +522,5 @@ int main(void) {
   tcase_add_test(tc, an_aborted_matrix_leaves_nothing);
   tcase_add_test(tc, a_finished_matrix_waits_to_be_attached);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,4 +1,5 @@
 /* Writing orders: rows sorted by stored id, entries of the order object, the source's order found from a sample. */
+#include "suite.h"
 #include "temp.h"
 
 #include "../convert/rows/order_log.h"
@@ -593,9 +594,5 @@ int main(void) {
   tcase_set_timeout(files, 60);
   suite_add_tcase(suite, plain);
   suite_add_tcase(suite, files);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,7 @@
 /* Segments: what is written comes back, the bytes depend on the data alone, and no damage gives a wrong value. */
 #define _GNU_SOURCE
+#include "suite.h"
+
 #include "../store/codec_kinds.h"
 #include "../store/cursor.h"
 #include "../store/segment.h"
@@ -818,12 +820,9 @@ int main(void) {
   tcase_add_test(damage, verify_stops_when_told);
   suite_add_tcase(suite, good);
   suite_add_tcase(suite, damage);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  int status = suite_run(suite);
   unlink(path);
   unlink(other_path);
   rmdir(dir);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return status;
 }
