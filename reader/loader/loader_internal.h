@@ -23,6 +23,9 @@ enum { ANNB_LOADER_UNITS = 4, ANNB_LOADER_ARENAS = ANNB_LOADER_UNITS - 1, ANNB_L
 typedef struct annb_slot_buffer {
   void *data;
   size_t size;
+  bool keeps; /* smaller memory that it had before stays: `before` */
+  void **before;
+  uint32_t n_before;
 } annb_slot_buffer;
 
 typedef struct annb_pool annb_pool;
@@ -40,8 +43,9 @@ typedef struct annb_slot {
   uint32_t n_matrices, n_labels;
 } annb_slot;
 
-/* A pool has one holder and one for each slot that is out. */
-annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept); /* NULL when memory is short */
+/* A pool has one holder and one for each slot that is out. NULL when memory is short. It keeps n_kept free slots; with `keeps` all, and none
+ * of their memory is freed before it closes. */
+annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept, bool keeps);
 void annb_pool_close(annb_pool *pool); /* NULL is allowed; slots that are out live on */
 annb_slot *annb_pool_get(annb_pool *pool); /* NULL when memory is short */
 void annb_slot_give_back(annb_slot *slot); /* from any thread, after fork too */
@@ -60,33 +64,22 @@ typedef struct annb_projection {
 typedef struct annb_loader_source {
   annb_fetch_options fetch; /* resolved */
   bool dense;
-  uint32_t *numbers;   /* by store: the matrix's */
+  uint32_t number;     /* the matrix's */
   uint64_t n_cols, n_delivered;
   uint32_t *genes;     /* column → delivered column or ANNB_NONE; NULL: all columns as they are */
   annb_projection *projections;
 } annb_loader_source;
 
-typedef struct annb_loader_names {
-  char *name;
-  const annb_joint_column **columns; /* by store */
-  int32_t **remaps;                  /* by store: its codes to those delivered; NULL: the same */
-  uint64_t n_categories;
-  /* where the name of a category is: store and its code */
-  uint32_t *category_store;
-  uint64_t *category_code;
-} annb_loader_names;
-
 typedef struct annb_engine annb_engine;
 
 struct annb_loader {
-  const annb_store **stores;
-  uint64_t *first; /* n_stores + 1: rows of the stores before */
-  uint32_t n_stores;
+  const annb_store *store;
+  annb_store *own; /* the union of the stores given, where they are several */
   annb_loader_options options; /* defaults filled in, pointers not to be used */
   annb_access access;
   bool tells_residency;
   annb_loader_source *matrices;
-  annb_loader_names *labels;
+  const annb_joint_column **labels;
   uint32_t n_matrices, n_labels;
   annb_sampler *sampler;
   annb_plan *plan;
@@ -99,20 +92,7 @@ struct annb_loader {
   uint64_t bytes_read, bytes_decoded; /* by engines that ended */
 };
 
-/* The store of a row, which becomes a row of it. */
-static inline uint32_t annb_loader_store_of(const annb_loader *loader, uint64_t *row) {
-  uint32_t i = 0, n = loader->n_stores;
-  while (n > 1) { /* the last that starts at or before it: empty stores have none */
-    uint32_t half = n / 2;
-    if (loader->first[i + half] <= *row) i += half;
-    n -= half;
-  }
-  *row -= loader->first[i];
-  return i;
-}
-
 /* open.c */
-annb_status annb_loader_codes(const annb_loader *loader, uint32_t label, const uint64_t *rows, uint64_t n, int32_t *codes, annb_error *err);
 void annb_loader_free(annb_loader *loader);
 
 /* ---- window.c ---- */
