@@ -1,5 +1,6 @@
 /* The loader against the reader and the sampler: the same batches, whatever the threads, access and process. */
 #include "store_maker.h"
+#include "suite.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -700,9 +701,5 @@ int main(void) {
   tcase_add_test(tc, memory);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,4 +1,6 @@
 /* A run of packing: options, paths, the transaction. */
+#include "pack.h"
+
 #include "../join/join.h"
 #include "part.h"
 
@@ -290,10 +292,8 @@ static annb_status run(pack *p, annb_error *err) {
   return s ? s : publish(p, err);
 }
 
-static annb_status pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
-                              annb_pack_result *result, annb_error *err) {
-  if (!inputs || !n || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
-  if (n > ANNB_MAX_TABLE) return annb_fail(err, ANNB_EINVAL, NULL, "a store has room for %llu files", (unsigned long long)ANNB_MAX_TABLE);
+annb_status annb_pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
+                            annb_pack_result *result, annb_error *err) {
   pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .several = append || n > 1,
             .result = {.n_parts = 1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
@@ -308,18 +308,4 @@ static annb_status pack_files(const char *const *inputs, size_t n, const char *o
   free(p.seen);
   if (result) *result = p.result;
   return s;
-}
-
-annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err) {
-  return pack_files(&input, 1, output, false, options, result, err);
-}
-
-annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
-                           annb_pack_result *result, annb_error *err) {
-  return pack_files(inputs, n_inputs, output, false, options, result, err);
-}
-
-annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
-                        annb_pack_result *result, annb_error *err) {
-  return pack_files(inputs, n_inputs, output, true, options, result, err);
 }

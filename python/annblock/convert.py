@@ -86,7 +86,7 @@ def finish(run, status, error):
 
 def pack(
     paths, store, *, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", matrices=None, join=None, join_key=None,
-    allow_duplicate_genes=False, shuffle=None, progress=True,
+    allow_duplicate_genes=False, shuffle=None, progress=True, in_process=False,
 ) -> Packed:  # fmt: skip
     """Pack `.h5ad` files into the store `store`, a directory that is made: a `Packed`. `paths`: one path, or a list of parts.
 
@@ -96,7 +96,8 @@ def pack(
     the sidecar. Several files: `join` of other genes, None (they must be equal), "inner" or "outer"; `join_key`: the column of var
     that genes are matched by (default: names); `allow_duplicate_genes`. `shuffle`: a seed, to store each file's cells in a random order
     that it decides; `export` restores the file's own. `progress`: a tqdm bar on a terminal or in a notebook. What may
-    surprise is warned of. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C nothing is left behind.
+    surprise is warned of. HDF5 may crash on a damaged file, so a child process does the work, and its crash is an InputError; `in_process`:
+    without one, where a program must not fork. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C nothing is left behind.
 
     >>> annblock.pack(example_h5ad, scratch / "packed.annblock").n_obs
     2000
@@ -104,13 +105,13 @@ def pack(
     need_hdf5()
     return convert(
         lib.annb_pack_many, "pack", paths, store, progress, force, threads, memory, segment_rows, gene_order, matrices, join, join_key,
-        allow_duplicate_genes, shuffle,
+        allow_duplicate_genes, shuffle, in_process,
     )  # fmt: skip
 
 
 def append(
     paths, store, *, threads=0, memory=0, segment_rows=0, gene_order="detected", matrices=None, join=None, join_key=None,
-    allow_duplicate_genes=False, shuffle=None, progress=True,
+    allow_duplicate_genes=False, shuffle=None, progress=True, in_process=False,
 ) -> Packed:  # fmt: skip
     """Add `.h5ad` files as parts to an existing store: a new generation; readers of older ones go on. Options as in `pack`.
 
@@ -126,7 +127,7 @@ def append(
     need_store(store, "append(paths, store)")
     return convert(
         lib.annb_append, "append", paths, store, progress, False, threads, memory, segment_rows, gene_order, matrices, join, join_key,
-        allow_duplicate_genes, shuffle,
+        allow_duplicate_genes, shuffle, in_process,
     )  # fmt: skip
 
 
@@ -144,7 +145,7 @@ class Conversion(Run):
 
 def convert(
     function, label, paths, store, progress, force, threads, memory, segment_rows, gene_order, matrices, join, join_key,
-    allow_duplicate_genes, shuffle,
+    allow_duplicate_genes, shuffle, in_process,
 ):  # fmt: skip
     listed = [ffi.new("char[]", path_bytes(p)) for p in (paths if isinstance(paths, (list, tuple)) else [paths])]
     run = Conversion(progress, label)
@@ -155,7 +156,7 @@ def convert(
     names = c_strings([] if matrices is None else [matrices] if isinstance(matrices, str) else matrices)
     values |= {"matrices": names.array, "n_matrices": len(names)}
     values |= {"gene_order": choice(gene_order, GENE_ORDERS, "gene_order"), "join": choice(join, JOINS, "join")}
-    values |= {"shuffle": shuffle is not None, "seed": seed_of(shuffle)}
+    values |= {"shuffle": shuffle is not None, "seed": seed_of(shuffle), "in_process": in_process}
     options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
     with lock:
         status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
@@ -197,18 +198,20 @@ def choice(value, choices, what):
     return getattr(lib, choices[value])
 
 
-def annotate(store: Any, source: Any, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True) -> int:
+def annotate(
+    store: Any, source: Any, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True, in_process: bool = False
+) -> int:
     """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
 
     Columns of obs and var and all that is not packed are replaced; the packed matrices stay. Returns the generation that this makes.
-    InputError when cells or genes are others.
+    `in_process` as in `pack`. InputError when cells or genes are others.
     """
     need_hdf5()
     need_store(store, "annotate(store, source)")
     run = Conversion(progress, "annotate")
     user = ffi.new_handle(run)
     values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}
-    values |= {"one_part": part is not None, "part": part or 0}
+    values |= {"one_part": part is not None, "part": part or 0, "in_process": in_process}
     options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *")
     with lock:
         status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error)
@@ -219,7 +222,7 @@ def annotate(store: Any, source: Any, *, part: int | None = None, memory: int | 
 
 def export(
     store, output, *, force=False, generation=None, part=None, rows=None, where=None, genes=None, skip=(), compression="source", level=0,
-    threads=0, memory=0, progress=True,
+    threads=0, memory=0, progress=True, in_process=False,
 ):  # fmt: skip
     """Export `store` (a path or a `Store`) to the `.h5ad` file `output`: the objects, types, values and attributes that were packed.
 
@@ -244,7 +247,7 @@ def export(
         subset |= {"where": files[-1]} if where else {}
         values = {"force": force, "generation": opened.generation, "memory": size_of(memory), "user": user, "progress": lib.annbpy_progress}
         values |= {"one_part": part is not None, "part": part or 0, "n_threads": threads, "level": level, "subset": subset}
-        values |= {"compression": choice(compression, COMPRESSIONS, "compression")}
+        values |= {"compression": choice(compression, COMPRESSIONS, "compression"), "in_process": in_process}
         options, error = ffi.new("annb_export_options *", values), ffi.new("annb_error *")
         with lock:
             status = lib.annb_export(path_bytes(opened.path), path_bytes(output), options, error)

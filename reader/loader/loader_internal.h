@@ -3,7 +3,8 @@
  *   open.c     options, stores, matrices and genes, labels
  *   loader.c   the consumer's side: next, epochs, states, fork
  *   engine.c   threads and what they share: units planned ahead, the ring of ready batches
- *   unit.c     one fetch: its rows in order of the files, their records
+ *   window.c   how much is read ahead
+ *   unit.c     one fetch or a piece of it: its rows in order of the files, their records
  *   pages.c    MMAP: advice        reads.c  PREAD: index pages and runs read by a pool of threads
  *   decode.c   one batch from its records
  *   slot.c     memory of batches, which outlives the loader */
@@ -94,9 +95,36 @@ struct annb_loader {
 /* open.c */
 void annb_loader_free(annb_loader *loader);
 
+/* ---- window.c ---- */
+
+/* Of a fetch that is larger than half of the memory there is, units are pieces. */
+typedef struct annb_window {
+  uint32_t n_units; /* with records in memory or asked for, 1 to ANNB_LOADER_ARENAS */
+  uint64_t n_steps; /* of a unit at most */
+} annb_window;
+
+/* `memory`: bytes that the process may use. */
+annb_window annb_window_for(const annb_loader *loader, uint64_t memory);
+
+/* ---- reads.c ---- */
+
+struct annb_request;
+struct annb_reads;
+
+/* Requests that are read one after the other, by several threads. */
+typedef struct annb_reading {
+  annb_slot_buffer room;
+  struct annb_request *requests;
+  uint64_t n, next, n_done; /* under the lock of annb_reads, like all below: submitted, begun, done */
+  bool failed;
+  annb_error failure; /* of one of the requests that failed */
+  struct annb_reading *after;
+} annb_reading;
+
 /* ---- units ---- */
 
-typedef enum annb_unit_state { ANNB_UNIT_FREE, ANNB_UNIT_ROWS, ANNB_UNIT_READY } annb_unit_state;
+/* WAITING: PREAD, its records are being read. */
+typedef enum annb_unit_state { ANNB_UNIT_FREE, ANNB_UNIT_ROWS, ANNB_UNIT_WAITING, ANNB_UNIT_READY } annb_unit_state;
 
 typedef struct annb_unit {
   annb_unit_state state; /* under the engine's lock */
@@ -109,26 +137,28 @@ typedef struct annb_unit {
   annb_located *records[ANNB_LOADER_MAX_MATRICES]; /* by place of `rows` */
   uint64_t n_room, n_steps_room;
   annb_slot_buffer *arenas; /* PREAD: the planner's, one per matrix */
+  annb_reading reading;
   uint64_t failed; /* the first step that failed in planning, or none: UINT64_MAX */
   annb_error failure;
 } annb_unit;
-
-struct annb_reads;
 
 /* What planning a unit needs beside it. */
 typedef struct annb_planner {
   annb_loader *loader; /* the planner alone writes to projections */
   annb_picker *picker;
   struct annb_reads *reads; /* PREAD */
-  annb_slot_buffer spans, pages, requests;
+  annb_slot_buffer spans, pages;
+  annb_reading index;
   annb_slot_buffer arenas[ANNB_LOADER_ARENAS][ANNB_LOADER_MAX_MATRICES]; /* units that have only their rows need none */
   uint64_t bytes_read;
 } annb_planner;
 
 /* unit.c: rows of steps first … end-1 and their order. Failures are kept in the unit. */
 void annb_unit_rows(annb_planner *planner, annb_unit *unit, uint64_t first, uint64_t end);
-/* Their records; PREAD: in memory, MMAP: asked for. */
-void annb_unit_records(annb_planner *planner, annb_unit *unit);
+/* Their records. MMAP: the first does nothing, the second asks for them; PREAD: the first reads the index and begins to read them, the
+ * second waits for that. */
+void annb_unit_begin(annb_planner *planner, annb_unit *unit);
+void annb_unit_finish(annb_planner *planner, annb_unit *unit);
 void annb_unit_free(annb_unit *unit);
 /* Keep a failure at the row in place `place`, if it is the first. */
 void annb_unit_fail(annb_unit *unit, uint64_t place, const annb_error *err);
@@ -136,12 +166,16 @@ void annb_unit_fail(annb_unit *unit, uint64_t place, const annb_error *err);
 /* pages.c */
 void annb_pages_ask_index(annb_planner *planner, annb_unit *unit, uint32_t matrix);
 void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t matrix);
+/* Readahead of the maps is the kernel's again. Another loader of the same store takes it back with its next fetch. */
+void annb_pages_end(const annb_loader *loader);
 
 /* reads.c */
 annb_status annb_reads_open(uint32_t n_threads, struct annb_reads **out, annb_error *err);
-void annb_reads_close(struct annb_reads *reads); /* NULL is allowed */
-/* Index pages and records of a matrix: the places of `records` are known (annb_locate_place) in the map. */
-void annb_reads_records(annb_planner *planner, annb_unit *unit, uint32_t matrix);
+void annb_reads_cancel(struct annb_reads *reads); /* NULL is allowed; what is not begun is not read any more, nobody waits for it */
+void annb_reads_close(struct annb_reads *reads);  /* NULL is allowed */
+/* Index pages of all matrices, then begin with the records: their places (annb_locate_place) are known. */
+void annb_reads_begin(annb_planner *planner, annb_unit *unit);
+void annb_reads_finish(annb_planner *planner, annb_unit *unit);
 
 /* ---- decode.c ---- */
 

@@ -12,6 +12,7 @@ void annb_unit_free(annb_unit *unit) {
   free(unit->batches);
   free(unit->order);
   free(unit->spare);
+  free(unit->reading.room.data);
   for (uint32_t i = 0; i < ANNB_LOADER_MAX_MATRICES; i++) free(unit->records[i]);
   *unit = (annb_unit){0};
 }
@@ -193,14 +194,19 @@ static void locate_in_map(annb_unit *unit, uint32_t matrix) {
   }
 }
 
-void annb_unit_records(annb_planner *planner, annb_unit *unit) {
+void annb_unit_begin(annb_planner *planner, annb_unit *unit) {
+  if (unit->n_rows && planner->loader->n_matrices && planner->loader->access == ANNB_ACCESS_PREAD) annb_reads_begin(planner, unit);
+}
+
+void annb_unit_finish(annb_planner *planner, annb_unit *unit) {
   annb_loader *loader = planner->loader;
-  for (uint32_t i = 0; unit->n_rows && i < loader->n_matrices; i++) {
-    if (loader->access == ANNB_ACCESS_PREAD) annb_reads_records(planner, unit, i);
-    else {
+  if (!unit->n_rows) return;
+  for (uint32_t i = 0; i < loader->n_matrices; i++) {
+    if (loader->access == ANNB_ACCESS_MMAP) {
       locate_in_map(unit, i);
       annb_pages_ask_records(planner, unit, i);
     }
     if (loader->matrices[i].genes) set_genes(&loader->matrices[i], unit, i);
   }
+  if (loader->n_matrices && loader->access == ANNB_ACCESS_PREAD) annb_reads_finish(planner, unit);
 }
