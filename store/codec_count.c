@@ -66,10 +66,14 @@ size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, c
   return length ? used + length : 0;
 }
 
-bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values) {
+bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, annb_rice_row *row, int64_t base, uint8_t *values,
+                       annb_scratch *scratch) {
   size_t vw = annb_dtype_size(shape->dtype);
-  bool ok = true;
-  if (shape->dtype == ANNB_F32 && row->codes16 && base > -SMALL / 2 && base < SMALL / 2)
+  bool floats = shape->dtype == ANNB_F32 && base > -SMALL / 2 && base < SMALL / 2, fresh = !row->codes16 && !row->codes32;
+  bool direct = floats && fresh && row->small, ok = direct || !fresh || annb_rice_codes(row, scratch);
+  if (!ok) return false;
+  if (direct) ok = annb_rice_floats(row, (int32_t)base, values, scratch);
+  else if (floats && row->codes16)
     kernel->to_f32(row->codes16, row->n, (int32_t)base, values);
   else if (row->codes16)
     for (uint32_t i = 0; i < row->n; i++) ok &= annb_whole_put(shape->dtype, base + row->codes16[i], values + i * vw);
@@ -84,13 +88,13 @@ bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, c
   return ok;
 }
 
-bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row, int64_t *base,
-                     annb_scratch *scratch) {
+bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,
+                     int64_t *base, annb_scratch *scratch) {
   annb_cursor c = annb_cursor_of(record, length, FIXED, length < FIXED ? 0 : length - FIXED);
   *base = 1;
   if (c.failed || record[1] > (ANNB_RICE_REPEATS | ANNB_RICE_COARSE | ANNB_RICE_BASE)) return false;
   if ((record[1] & ANNB_RICE_BASE) && !take_base(&c, base)) return false;
-  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), ids, row, scratch);
+  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), to, row, scratch);
 }
 
 bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *indices, uint8_t *values,
@@ -98,5 +102,6 @@ bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_
   const annb_kernel *kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
   annb_rice_row row;
   int64_t base;
-  return annb_count_open(shape, record, length, indices, &row, &base, scratch) && annb_count_values(shape, kernel, &row, base, values);
+  return annb_count_open(shape, record, length, (annb_rice_target){indices, NULL}, &row, &base, scratch) &&
+         annb_count_values(shape, kernel, &row, base, values, scratch);
 }

@@ -1,10 +1,12 @@
 """Packing `.h5ad` files and exporting them again. This part needs HDF5, which must have been there when the package was built."""
 
+from __future__ import annotations
+
 import os
 import warnings
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +15,11 @@ from ._c import path_bytes
 from ._progress import Run, ignore, lock
 from .indexing import resolve
 from .store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .store import Path
 
 try:
     from ._convert import ffi, lib
@@ -85,8 +92,9 @@ def finish(run, status, error):
 
 
 def pack(
-    paths, store, *, force=False, threads=0, memory=0, segment_rows=0, gene_order="detected", matrices=None, join=None, join_key=None,
-    allow_duplicate_genes=False, shuffle=None, progress=True, in_process=False,
+    paths: Path | Sequence[Path], store: Path, *, force: bool = False, threads: int = 0, memory: int | str = 0, segment_rows: int = 0,
+    gene_order: str = "detected", matrices: str | Sequence[str] | None = None, join: str | None = None, join_key: str | None = None,
+    allow_duplicate_genes: bool = False, shuffle: int | None = None, progress: bool | str = True, in_process: bool = False,
 ) -> Packed:  # fmt: skip
     """Pack `.h5ad` files into the store `store`, a directory that is made: a `Packed`. `paths`: one path, or a list of parts.
 
@@ -110,8 +118,9 @@ def pack(
 
 
 def append(
-    paths, store, *, threads=0, memory=0, segment_rows=0, gene_order="detected", matrices=None, join=None, join_key=None,
-    allow_duplicate_genes=False, shuffle=None, progress=True, in_process=False,
+    paths: Path | Sequence[Path], store: Path, *, threads: int = 0, memory: int | str = 0, segment_rows: int = 0,
+    gene_order: str = "detected", matrices: str | Sequence[str] | None = None, join: str | None = None, join_key: str | None = None,
+    allow_duplicate_genes: bool = False, shuffle: int | None = None, progress: bool | str = True, in_process: bool = False,
 ) -> Packed:  # fmt: skip
     """Add `.h5ad` files as parts to an existing store: a new generation; readers of older ones go on. Options as in `pack`.
 
@@ -199,7 +208,7 @@ def choice(value, choices, what):
 
 
 def annotate(
-    store: Any, source: Any, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True, in_process: bool = False
+    store: Path, source: Path, *, part: int | None = None, memory: int | str = 0, progress: bool | str = True, in_process: bool = False
 ) -> int:
     """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
 
@@ -221,9 +230,10 @@ def annotate(
 
 
 def export(
-    store, output, *, force=False, generation=None, part=None, rows=None, where=None, genes=None, skip=(), compression="source", level=0,
-    threads=0, memory=0, progress=True, in_process=False,
-):  # fmt: skip
+    store: Path | Store, output: Path, *, force: bool = False, generation: int | None = None, part: int | None = None, rows: Any = None,
+    where: str | None = None, genes: Any = None, skip: Sequence[str] = (), compression: str = "source", level: int = 0, threads: int = 0,
+    memory: int | str = 0, progress: bool | str = True, in_process: bool = False,
+) -> None:  # fmt: skip
     """Export `store` (a path or a `Store`) to the `.h5ad` file `output`: the objects, types, values and attributes that were packed.
 
     `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`,
@@ -285,7 +295,7 @@ class Comparison(Run):
         return True
 
 
-def compare(a: Any, b: Any) -> list[tuple[str, str]]:
+def compare(a: Path, b: Path) -> list[tuple[str, str]]:
     """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal."""
     need_hdf5()
     run = Comparison()

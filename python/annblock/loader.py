@@ -80,7 +80,7 @@ class Loader:
         matrices=("X",), labels=(), output="csr", gene_order="original", sort_indices=False, dtype=None, allow_lossy=False, drop_last=False,
         seed=0, rank=None, world_size=None, uneven="pad", num_threads=None, transform=None, pin_memory=False, weights=None, balance=None,
         num_samples=None, access="auto", io_threads=0, ring=0, reuse_buffers=False,
-    ):  # fmt: skip
+    ) -> None:  # fmt: skip
         self.store = the_store(stores, join)
         self.batch_size, self.block_size, self.fetch_factor = (
             positive(batch_size, "batch_size"),
@@ -110,7 +110,7 @@ class Loader:
         self._set_strategy(strategy, weights, balance)
         self.epochs = Epochs()
         self._captured = None
-        self._resume = None
+        self._resume: dict[str, Any] | None = None
         self._forget()
 
     def _want(self, name, dtype, genes, first):

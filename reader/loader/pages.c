@@ -75,8 +75,8 @@ void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t mat
 }
 
 void annb_pages_end(const annb_loader *loader) {
-  for (uint32_t i = 0; i < loader->store->manifest.n_segments; i++) {
-    annb_segment *segment = atomic_load(&loader->store->segments[i]);
+  for (uint32_t k = 0; k < loader->store->manifest.n_segments; k++) {
+    annb_segment *segment = atomic_load(&loader->store->segments[k]);
     if (segment && atomic_exchange_explicit(&segment->scattered, false, memory_order_relaxed)) annb_io_set_scattered(&segment->map, false);
   }
 }

@@ -32,8 +32,9 @@ static double in_pages(double size, double run, double spread) {
 static void add_matrix(const annb_loader *loader, const annb_loader_source *source, estimate *e) {
   annb_matrix_info info;
   double spread, run = run_of(loader, &spread);
-  if (annb_store_matrix(loader->store, source->number, &info, NULL) || !info.n_rows) return;
+  if (annb_store_matrix(loader->store, source->number, &info, NULL)) return;
   double bytes = (double)info.bytes, rows = (double)info.n_rows, nnz = (double)info.nnz;
+  if (rows < 1) return;
   double value = annb_dtype_size(source->fetch.dtype), index = source->fetch.index64 ? 8 : 4;
   e->files += bytes;
   e->delivered += source->dense ? (double)source->n_delivered * value : nnz / rows * (index + value);
