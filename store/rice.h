@@ -14,8 +14,8 @@
 uint64_t annb_varint_take(annb_cursor *cursor);
 uint8_t *annb_varint_put(uint8_t *out, uint32_t x);
 
-/* Where a row's ids go: memory of the caller for n + ANNB_KERNEL_SLACK, or NULL: the scratch. With a table, of n_cols + 64 entries, what it has
- * for the ids goes to that memory, if there are fewer than 65,535 columns and no escapes, whose ids one needs. */
+/* Where a row's ids go: memory of the caller for n + ANNB_KERNEL_SLACK, or NULL: the scratch. With a table, of n_cols + 64 entries, what it
+ * has for the ids goes to that memory, if there are fewer than 65,535 columns and no escapes, whose ids one needs. */
 typedef struct annb_rice_target {
   uint32_t *ids;
   const uint16_t *table;

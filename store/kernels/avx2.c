@@ -381,8 +381,8 @@ AVX2 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
   for (size_t i = 0; i < n; i += 8) store256(out + i, _mm256_cvtepu16_epi32(load128(in + i)));
 }
 
-/* Entries of four ids, in the lower half. They come together in a register: storing each by itself takes longer, and so does loading the ids one by
- * one, which gets in the way of the other loads. */
+/* Entries of four ids, in the lower half. They come together in a register: storing each by itself takes longer, and so does loading the
+ * ids one by one, which gets in the way of the other loads. */
 INLINE __m128i entries4(const uint16_t *ids, const uint16_t *table) {
   uint64_t four;
   memcpy(&four, ids, 8);
