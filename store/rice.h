@@ -49,7 +49,8 @@ bool annb_rice_floats(const annb_rice_row *row, int32_t base, uint8_t *values, a
 void annb_rice_escape(const uint8_t **at, const uint8_t *end, uint32_t *position, uint32_t *code);
 
 /* A record of codec count as its row and base, a record of codec dict as its row and entries (n_entries of the dtype's size, unaligned):
- * the first steps of their decoders. A row of codec count has no codes yet. Codes of the row and its escapes are not yet compared with n_entries. */
+ * the first steps of their decoders. A row of codec count has no codes yet. Codes of the row and its escapes are not yet compared with
+ * n_entries. */
 bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,
                      int64_t *base, annb_scratch *scratch);
 bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,

@@ -129,7 +129,8 @@ static bool decode_lead(const annb_kernel *kernel, body *b, const id_rule *rule,
 /* The positions of the ones behind the leading ids, which end at bit seq[GAPS].start. */
 static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratch) {
   const uint8_t *bits = b->unary + b->seq[GAPS].start / 8;
-  unsigned used = b->seq[GAPS].start % 8, before = used ? annb_bit_counts[*bits & ((1u << used) - 1)] : 0; /* leading ones in the first byte */
+  unsigned used = b->seq[GAPS].start % 8; /* bits of the first byte that are the leading ids' */
+  unsigned before = used ? annb_bit_counts[*bits & ((1u << used) - 1)] : 0;
   size_t n = (size_t)b->n_ones + before;
   uint8_t *ones = annb_scratch_get(scratch, SLOT_ONES, ONES_BEFORE + n + ANNB_KERNEL_SLACK);
   if (!ones) return false;
