@@ -52,12 +52,14 @@ if TYPE_CHECKING:
     from .mixing import Entropy, entropy
 
 
-def __getattr__(name):
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers know the names from above
 
-    if name in LAZY:
-        return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name in LAZY:
+            return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():

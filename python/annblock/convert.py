@@ -155,7 +155,7 @@ def convert(
     function, label, paths, store, progress, force, threads, memory, segment_rows, gene_order, matrices, join, join_key,
     allow_duplicate_genes, shuffle,
 ):  # fmt: skip
-    listed = [ffi.new("char[]", path_bytes(p)) for p in (paths if isinstance(paths, (list, tuple)) else [paths])]
+    listed = [ffi.new("char[]", path_bytes(p)) for p in inputs(paths)]
     run = Conversion(progress, label)
     user = ffi.new_handle(run)
     key = ffi.new("char[]", join_key.encode()) if join_key is not None else ffi.NULL
@@ -176,6 +176,14 @@ def convert(
     numbers = (result.n_obs, result.n_vars, result.nnz, result.generation, result.n_parts, result.n_matrices)
     n_obs, n_vars, nnz, generation, n_parts, n_matrices = map(int, numbers)
     return Packed(n_obs, n_vars, nnz, generation, n_parts, n_matrices, tuple(run.notes))
+
+
+def inputs(paths):
+    """The paths of one file or of several."""
+    if hasattr(paths, "write_h5ad"):
+        raise errors.ArgumentError("an AnnData in memory is not packed: write it with write_h5ad and give the path of that file")
+    many = hasattr(paths, "__iter__") and not isinstance(paths, (str, bytes, os.PathLike))
+    return list(paths) if many else [paths]
 
 
 def seed_of(shuffle):
