@@ -228,7 +228,8 @@ check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: wor
 	@$(call install_package,$(VENV_TORCH))
 	@VENV=$(VENV_TORCH) tests/run.sh torch
 
-check-install: deps-test ## pip install from the checkout, the sdist and the wheel, each followed by README's Python examples
+check-install: ## pip install from the checkout, the sdist and the wheel, each followed by README's Python examples
+	@scripts/deps.sh build python
 	@PYTHON='$(PYTHON)' tests/install.sh build/install
 
 check-peers: deps-test $(VENV_PEERS)/.ready ## the package beside scDataset, Lightning, scvi-tools and annbatch (where there is a Python 3.12)
