@@ -32,9 +32,10 @@ from .matrix import Matrix
 from .store import Store, open
 
 __all__ = [
-    "ArgumentError", "Batch", "CanceledError", "CapacityError", "ConflictError", "CorruptError", "Entropy", "Error", "ExistsError", "Finding",
-    "InputError", "InputOutputError", "Loader", "LossyError", "Matrix", "NotAStoreError", "NotFoundError", "OutOfMemoryError", "Packed",
-    "RangeError", "Store", "UnsupportedError", "VersionError", "annotate", "append", "compare", "entropy", "export", "open", "pack", "verify",
+    "ArgumentError", "Batch", "CanceledError", "CapacityError", "ConflictError", "CorruptError", "Entropy", "Error", "ExistsError",
+    "Finding", "InputError", "InputOutputError", "Loader", "LossyError", "Matrix", "NotAStoreError", "NotFoundError", "OutOfMemoryError",
+    "Packed", "RangeError", "Store", "UnsupportedError", "VersionError", "annotate", "append", "compare", "entropy", "export", "open",
+    "pack", "verify",
 ]  # fmt: skip
 __version__ = ffi.string(lib.annb_version()).decode()
 LAZY = {name: module for module, names in {

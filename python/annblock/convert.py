@@ -218,7 +218,12 @@ def annotate(store: Path, source: Path, *, part: int | None = None, memory: int 
     """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
 
     Columns of obs and var and all that is not packed are replaced; the packed matrices stay. Returns the generation that this makes.
-    InputError when cells or genes are others.
+    InputError when cells or genes are others; NotAStoreError.
+
+    >>> annblock.pack(example_h5ad, scratch / "annotated.annblock").generation
+    1
+    >>> annblock.annotate(scratch / "annotated.annblock", example_h5ad) == 2
+    True
     """
     need_hdf5()
     need_store(store, "annotate(store, source)")
@@ -244,6 +249,7 @@ def export(
     `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`,
     `genes`: only these cells (numbers, slices, masks, names; a predicate) and genes (numbers or names), in that order; `skip`: paths of
     objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with `level`. The rest as in `pack`.
+    ExistsError, NotAStoreError, CorruptError, RangeError, NotFoundError; after a failure or Ctrl-C nothing is left behind.
 
     >>> annblock.export(example_store, scratch / "again.h5ad")
     >>> annblock.compare(example_h5ad, scratch / "again.h5ad")
@@ -301,7 +307,13 @@ class Comparison(Run):
 
 
 def compare(a: Path, b: Path) -> list[tuple[str, str]]:
-    """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal."""
+    """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal.
+
+    InputError for what is no HDF5 file, InputOutputError for what cannot be read.
+
+    >>> annblock.compare(example_h5ad, example_h5ad)
+    []
+    """
     need_hdf5()
     run = Comparison()
     user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")

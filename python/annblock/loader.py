@@ -54,6 +54,10 @@ class Loader:
     (repeating) or "drop". num_threads: that decode; by default one per processor, one in worker processes. transform: called with each
     batch. access: "auto", "mmap" or "pread".
 
+    Of a batch of n cells, X is n × genes (csr_array with int32 indices, numpy array or tensor), rows is int64 of length n, each label int32
+    of length n; as tensors labels are int64, as losses want them. ArgumentError, NotFoundError and RangeError say at once what cannot be
+    meant; while iterating LossyError (a value that dtype cannot hold), CorruptError (a damaged record) and InputOutputError name file and row.
+
     >>> loader = annblock.Loader(example_store, batch_size=32, labels=["cell_line"])
     >>> len(loader)
     63

@@ -2,8 +2,8 @@
 
 A program of its own, so that processes which the tests spawn run it too and see the same replacement; with SCDATASET_OVER=numpy nothing is
 replaced. The matrices are dense arrays, which our collection gives back as numpy arrays of the same type: the tests cannot tell, but for
-`is`. Each test draws its data with a seed of its own, as some hold by chance only (a mean that must be above zero). Their tests with processes
-give each a minute, too short where much else runs: here they wait ten times as long, which changes no result.
+`is`. Each test draws its data with a seed of its own, as some hold by chance only (a mean that must be above zero). Their tests with
+processes give each a minute, too short where much else runs: here they wait ten times as long, which changes no result.
 """
 
 import atexit
