@@ -1,5 +1,5 @@
-"""Sources damaged at random: HDF5 itself crashes and hangs on some of them. One clear error, exit status 1, nothing left behind; or a store that is
-right by itself. The sources are those of the golden stores, whose bytes never change, so that every seed is the same damage everywhere."""
+"""Sources damaged at random: HDF5 itself crashes and hangs on some of them. One clear error, exit status 1, nothing left behind; or a store
+that is right by itself. The sources are those of the golden stores, whose bytes never change, so that every seed is the same damage everywhere."""
 import os
 import random
 import re

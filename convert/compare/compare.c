@@ -209,7 +209,9 @@ static annb_status work(void *arg, annb_guard *guard, void *result, annb_error *
   const job *j = arg;
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();
-  annb_comparison c = {.side = {{j->files[0], -1, {0}}, {j->files[1], -1, {0}}}, .report = j->reports ? annb_guard_difference : NULL, .user = guard};
+  annb_comparison c = {.side = {{j->files[0], -1, {0}}, {j->files[1], -1, {0}}},
+                       .report = j->reports ? annb_guard_difference : NULL,
+                       .user = guard};
   annb_status s = compare_files(&c, err);
   for (int i = 0; i < 2; i++) {
     annb_graph_free(&c.side[i].graph);

@@ -177,10 +177,11 @@ static annb_status tell_damage(const watch *w, const char *how, annb_error *err)
   const annb_guarded *what = w->what;
   for (size_t i = 0; i < what->n_files; i++)
     if (annb_culprit_find(what->files[i], object, sizeof object))
-      return annb_fail(err, ANNB_EINPUT, what->files[i], "damaged: HDF5 cannot read the object %.900s (%s): get the file anew", object, how);
+      return annb_fail(err, ANNB_EINPUT, what->files[i], "damaged: HDF5 cannot read the object %.900s (%s): get the file anew", object,
+                       how);
   return annb_fail(err, ANNB_EINPUT, what->n_files ? what->files[0] : NULL,
-                   "%sdamaged: HDF5 cannot read it (%s)%s%.60s: get the file anew", what->n_files > 1 ? "or one of the other files is " : "",
-                   how, what->progress ? ", at: " : "", what->progress ? w->last.text : "");
+                   "%sdamaged: HDF5 cannot read it (%s)%s%.60s: get the file anew",
+                   what->n_files > 1 ? "or one of the other files is " : "", how, what->progress ? ", at: " : "", what->progress ? w->last.text : "");
 }
 
 static annb_status tell_death(const watch *w, int number, annb_error *err) {
