@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -315,6 +316,11 @@ bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {
       if (!(in[i] & 1)) return false;
   }
   return true;
+}
+
+uint64_t annb_io_faults(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_THREAD, &usage) ? 0 : (uint64_t)usage.ru_majflt;
 }
 
 bool annb_io_tells_residency(const char *path) {

@@ -25,7 +25,7 @@ void annb_row_sorter_free(annb_row_sorter *sorter) {
 /* ---- memory ---- */
 
 static size_t more(size_t n) { return n + n / 2 + 64; }
-static_assert(ANNB_LIST_SLACK <= 64, "`list` writes past the row");
+static_assert(ANNB_LIST_SLACK <= 64, "`list` writes past the row, into what there is more");
 
 static bool room_for_ids(annb_row_sorter *s, size_t n) {
   if (n <= s->ids_room) return true;
@@ -36,7 +36,7 @@ static bool room_for_ids(annb_row_sorter *s, size_t n) {
 }
 
 static bool room_for_sorted(annb_row_sorter *s, size_t n) {
-  if (n <= s->sorted_room) return true;
+  if (n + ANNB_LIST_SLACK <= s->sorted_room) return true;
   const size_t room = more(n);
   free(s->sorted);
   free(s->values);

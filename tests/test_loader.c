@@ -640,6 +640,43 @@ START_TEST(memory) {
 }
 END_TEST
 
+/* More files in one fetch than are kept open: the same batches as by mmap. */
+START_TEST(many_files) {
+  char path[512];
+  annb_store *store;
+  annb_loader *loaders[2];
+  snprintf(path, sizeof path, "%s/files", dir);
+  maker_csr x = maker_random(5, ROWS, COLS, 20, ANNB_F32, MAKER_SORTED);
+  maker_simple(path, ANNB_TXN_CREATE, &x, 4, 4);
+  maker_free(&x);
+  OK(annb_store_open(path, NULL, &store, &err));
+  for (uint32_t f = 1; f <= 64; f *= 8) {
+    annb_loader_matrix m = {.name = "X"};
+    annb_loader_options o = {.sampler = {.seed = 9, .block_size = 1, .batch_size = 16, .fetch_factor = f}, .matrices = &m, .n_matrices = 1};
+    for (int i = 0; i < 2; i++) {
+      o.access = i ? ANNB_ACCESS_PREAD : ANNB_ACCESS_MMAP;
+      loaders[i] = open_loader(store, &o);
+    }
+    for (uint64_t n = 0; n < ROWS;) {
+      annb_batch a, b;
+      OK(annb_loader_next(loaders[0], &a, &err));
+      OK(annb_loader_next(loaders[1], &b, &err));
+      ck_assert_uint_eq(a.matrices[0].nnz, b.matrices[0].nnz);
+      ck_assert_mem_eq(a.rows, b.rows, a.n_rows * 8);
+      ck_assert_mem_eq(a.matrices[0].indptr, b.matrices[0].indptr, (a.n_rows + 1) * 8);
+      ck_assert_mem_eq(a.matrices[0].indices, b.matrices[0].indices, a.matrices[0].nnz * 4);
+      ck_assert_mem_eq(a.matrices[0].values, b.matrices[0].values, a.matrices[0].nnz * 4);
+      n += a.n_rows;
+      annb_batch_release(&a);
+      annb_batch_release(&b);
+    }
+    annb_loader_close(loaders[0]);
+    annb_loader_close(loaders[1]);
+  }
+  annb_store_close(store);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static void refuse(const made *s, annb_loader_options o, annb_status status, const char *why) {
@@ -698,6 +735,7 @@ int main(void) {
   tcase_add_loop_test(tc, damaged, 0, 8);
   tcase_add_test(tc, cut_file);
   tcase_add_test(tc, own_order);
+  tcase_add_test(tc, many_files);
   tcase_add_test(tc, memory);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);

@@ -1,17 +1,25 @@
 /* Minibatches for training: the batches of a sampler, decoded ahead of the consumer by threads.
  *
  * A fetch (f batches of m cells) brings in compressed records; each batch is decoded once, straight into the arrays that the
- * consumer gets. Reading ahead is two fetches deep. The order of batches is that of sampler.h: it depends on nothing here.
+ * consumer gets. Reading ahead is two fetches deep, less when memory is small (below). The order of batches is that of sampler.h: it
+ * depends on nothing here.
  *
  * Access:
  *   MMAP   Files are mapped; index pages, then records are asked for ahead (madvise WILLNEED by sorted run, near runs as one, none when a
- *          sample of the fetch is resident). Pages are the kernel's to keep or drop: nothing of it is this process's own memory.
- *   PREAD  I/O threads read index pages and runs into memory of the loader: at most three fetches of compressed records.
+ *          sample of the fetch is resident). Pages are the kernel's to keep or drop: nothing of it is this process's own memory. What was
+ *          not asked for comes page by page while a loader has its threads: other readers of the same open store lose readahead then.
+ *   PREAD  I/O threads read index pages and runs into memory of the loader: at most three fetches of compressed records. The records of a
+ *          fetch are asked for before those of the fetch before it have come.
  *   AUTO   PREAD when a store is on NFS, Lustre, GPFS, BeeGFS, CIFS, Ceph, AFS, 9p or FUSE, else MMAP.
  *
  * Memory of its own: the ring (n_ring ready batches), row lists of four fetches (24 bytes per row and 56 for each matrix), PREAD: records
- * of three fetches and 16 MiB of index pages; the sampler's; scratch per thread. It does not grow with the store. Batches that the
+ * of three fetches and 4 MiB of index pages; the sampler's; scratch per thread. It does not grow with the store. Batches that the
  * consumer holds come on top.
+ *
+ * Small memory: when the threads start, the process's limit (the machine's memory, or less by its control groups) is looked up. Where
+ * three fetches, with MMAP their pages, do not fit into two thirds of it (PREAD: half) beside the ring, fewer are read at once; where one
+ * does not, it is read in pieces of so many steps that two fit, which reads a run again for each piece that has cells of it. What is
+ * delivered is the same.
  *
  * Threads: `n_threads` decode, one plans; PREAD has `n_io_threads` more. They start with the first annb_loader_next or _poll; all
  * signals are blocked in them. A loader belongs to one thread at a time, but for annb_batch_release: any thread, any time, even after

@@ -143,7 +143,23 @@ static annb_unit *unit_of(annb_engine *e, uint64_t step) {
   return NULL; /* not reached: planned steps are in units */
 }
 
-static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, annb_context *context, annb_slot **slot, uint64_t *bytes,
+enum { MANY_FAULTS = 8, ASK_AGAIN = 64 };
+
+/* A decoding thread. */
+typedef struct decoder {
+  annb_context *context;
+  uint64_t faults;
+  uint32_t n_ask; /* so many batches are asked for again: of those before, pages had been dropped */
+} decoder;
+
+/* With little memory to spare pages that were asked for can be gone: waiting for each by itself is slower by far than for all. */
+static void watch_faults(decoder *d) {
+  uint64_t faults = annb_io_faults();
+  if (faults - d->faults >= MANY_FAULTS) d->n_ask = ASK_AGAIN;
+  d->faults = faults;
+}
+
+static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, decoder *d, annb_slot **slot, uint64_t *bytes,
                           annb_error *err) {
   if (step >= unit->failed) {
     *err = unit->failure;
@@ -151,17 +167,23 @@ static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, 
   }
   *slot = annb_pool_get(e->loader->pool);
   if (!*slot) return annb_fail_memory(err);
-  return annb_decode_batch(e->loader, unit, step, context, *slot, bytes, err);
+  if (d->n_ask) {
+    d->n_ask--;
+    annb_pages_ask_again(e->loader, unit, step);
+  }
+  annb_status s = annb_decode_batch(e->loader, unit, step, d->context, *slot, bytes, err);
+  if (e->loader->access == ANNB_ACCESS_MMAP) watch_faults(d);
+  return s;
 }
 
 /* With the lock: decode the next step. The consumer is woken without it, so that it does not wake only to wait for the lock. */
-static void decode_next(annb_engine *e, annb_context *context) {
+static void decode_next(annb_engine *e, decoder *d) {
   uint64_t step = e->taken++, bytes = 0;
   annb_unit *unit = unit_of(e, step);
   annb_slot *slot = NULL;
   annb_error err;
   pthread_mutex_unlock(&e->lock);
-  annb_status s = decode(e, unit, step, context, &slot, &bytes, &err);
+  annb_status s = decode(e, unit, step, d, &slot, &bytes, &err);
   if (s && slot) annb_slot_give_back(slot);
   pthread_mutex_lock(&e->lock);
   if (s) fail_at(e, step, &err);
@@ -179,15 +201,15 @@ static void decode_next(annb_engine *e, annb_context *context) {
 
 static void *decode_all(void *user) {
   annb_engine *e = user;
-  annb_context *context = NULL;
+  decoder d = {.faults = annb_io_faults()};
   annb_error err;
-  annb_status s = annb_context_open(&context, &err);
+  annb_status s = annb_context_open(&d.context, &err);
   pthread_mutex_lock(&e->lock);
   if (s) fail_at(e, e->given, &err);
   while (!s && !e->stop) {
     bool ready = e->taken < e->planned && e->taken < e->given + e->n_ring && e->taken < e->failed;
     if (ready) {
-      decode_next(e, context);
+      decode_next(e, &d);
       continue;
     }
     e->n_idle++;
@@ -195,7 +217,7 @@ static void *decode_all(void *user) {
     e->n_idle--;
   }
   pthread_mutex_unlock(&e->lock);
-  annb_context_close(context);
+  annb_context_close(d.context);
   return NULL;
 }
 

@@ -166,6 +166,8 @@ void annb_unit_fail(annb_unit *unit, uint64_t place, const annb_error *err);
 /* pages.c */
 void annb_pages_ask_index(annb_planner *planner, annb_unit *unit, uint32_t matrix);
 void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t matrix);
+/* Again, those of one step: they were dropped. */
+void annb_pages_ask_again(const annb_loader *loader, const annb_unit *unit, uint64_t step);
 /* Readahead of the maps is the kernel's again. Another loader of the same store takes it back with its next fetch. */
 void annb_pages_end(const annb_loader *loader);
 

@@ -74,6 +74,15 @@ void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t mat
   if (spans) ask(planner, spans, n);
 }
 
+void annb_pages_ask_again(const annb_loader *loader, const annb_unit *unit, uint64_t step) {
+  const uint64_t *first = unit->batch_first + (step - unit->first);
+  for (uint32_t m = 0; m < loader->n_matrices; m++)
+    for (uint64_t i = first[0]; i < first[1]; i++) {
+      const annb_located *r = &unit->records[m][i];
+      if (r->record.length) annb_io_will_need(&r->segment->map, (uint64_t)(r->record.data - r->segment->map.data), r->record.length);
+    }
+}
+
 void annb_pages_end(const annb_loader *loader) {
   for (uint32_t k = 0; k < loader->store->manifest.n_segments; k++) {
     annb_segment *segment = atomic_load(&loader->store->segments[k]);
