@@ -96,7 +96,8 @@ static bool fits(const builder *b, uint32_t i, uint32_t matrix) {
 static void be_strict(annb_manifest *m, const annb_store *store) {
   for (uint32_t i = 0; i < store->manifest.n_matrices; i++) {
     uint32_t at = annb_manifest_find_matrix(m, store->matrix_names[i]);
-    if (at != ANNB_NONE && store->manifest.matrices[i].absent != ANNB_ABSENT_ZERO) m->matrices[at].absent = store->manifest.matrices[i].absent;
+    uint8_t absent = store->manifest.matrices[i].absent;
+    if (at != ANNB_NONE && absent != ANNB_ABSENT_ZERO) m->matrices[at].absent = absent;
   }
 }
 
@@ -303,7 +304,8 @@ static annb_status build(builder *b, annb_error *err) {
 annb_status annb_union_open(const annb_store *const *stores, uint32_t n_stores, annb_gene_join join, annb_store **out, annb_error *err) {
   if (!stores || !out || !n_stores || n_stores > MAX_STORES)
     return annb_fail(err, ANNB_EINVAL, NULL, "stores that are read as one are 1 to %d, with a place for the handle", MAX_STORES);
-  if ((unsigned)join > ANNB_JOIN_OUTER) return annb_fail(err, ANNB_EINVAL, NULL, "genes are joined none, inner or outer, not %d", (int)join);
+  if ((unsigned)join > ANNB_JOIN_OUTER)
+    return annb_fail(err, ANNB_EINVAL, NULL, "genes are joined none, inner or outer, not %d", (int)join);
   annb_store *u = calloc(1, sizeof *u);
   if (!u) return annb_fail_memory(err);
   annb_manifest_init(&u->manifest);

@@ -60,8 +60,8 @@ static uint32_t write_columns(annb_txn *txn, uint32_t part, void *user) {
     uint32_t codes = vector(w, ANNB_I8, m->codes, m->n_rows);
     (void)add(w, (annb_column_spec){"label", m->n_rows, ANNB_AXIS_OBS, ANNB_COLUMN_CATEGORICAL, 0, codes, ANNB_NONE, ANNB_NONE, list});
   }
-  (void)add(w, (annb_column_spec){"size", m->n_rows, ANNB_AXIS_OBS, ANNB_COLUMN_FIXED, 0, vector(w, ANNB_F64, m->size, m->n_rows), ANNB_NONE,
-                                  ANNB_NONE, ANNB_NONE});
+  uint32_t sizes = vector(w, ANNB_F64, m->size, m->n_rows);
+  (void)add(w, (annb_column_spec){"size", m->n_rows, ANNB_AXIS_OBS, ANNB_COLUMN_FIXED, 0, sizes, ANNB_NONE, ANNB_NONE, ANNB_NONE});
   OK(annb_arrays_writer_close(w, &object, &err));
   return object;
 }
@@ -209,7 +209,8 @@ static void check_rows(const annb_store *u, const made *all, uint32_t n, const u
   OK(annb_fetch_nnz(u, x, rows, asked, NULL, &total, &err));
   int64_t *indptr = malloc((asked + 1) * sizeof *indptr);
   int32_t *indices = malloc((total + 1) * sizeof *indices);
-  float *values = malloc((total + 1) * sizeof *values), *dense = malloc(asked * n_list * sizeof *dense + 1), *row = malloc(n_list * sizeof *row);
+  float *values = malloc((total + 1) * sizeof *values), *dense = malloc(asked * n_list * sizeof *dense + 1);
+  float *row = malloc(n_list * sizeof *row);
   annb_fetch_options as = {.dtype = ANNB_F32, .sort_indices = sorted};
   OK(annb_fetch_csr(u, context, x, rows, asked, &as, indptr, indices, values, total, &err));
   OK(annb_fetch_dense(u, context, x, rows, asked, &as, dense, 0, asked * n_list * sizeof *dense, &err));

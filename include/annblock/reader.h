@@ -68,8 +68,8 @@ typedef enum annb_gene_join {
 
 /* Several stores as one, a *union*: a store in memory whose parts are the parts of all of them, in the order given, as if they had been
  * packed into one (SPEC.md, section 10). Every function that takes an open store takes it.
- *   genes       the stores' lists, joined by name; a name that repeats in one of them is an error unless all lists are equal. Stores without
- *               names of genes: with NONE only, when they have equally many.
+ *   genes       the stores' lists, joined by name; a name that repeats in one of them is an error unless all lists are equal. Stores
+ *               without names of genes: with NONE only, when they have equally many.
  *   columns     of obs: those of the schema that the parts would have (SPEC.md 5.8): categories are one by name, so that one code is one
  *               label; a column that a store lacks is missing in its rows; what does not fit together is in the parts only.
  *   matrices    by name; one that a store lacks is as in the parts of one store (ANNB_ENOTFOUND when its rows are read, or zero where each

@@ -116,6 +116,34 @@ def test_more_workers_than_fetches(example_store, reference):
     check_epochs(epochs_of(data, 1), reference[:1])
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_stores(tmp_path, method):
+    """Codes that differ from file to file come as one label, in worker processes too, whose batches are not written over."""
+    anndata, rng = pytest.importorskip("anndata"), np.random.default_rng(0)
+    names, labels, rows, stores = [f"g{i}" for i in range(30)], [], [], []
+    for i, lines in enumerate([["b", "a"], ["a", "c", "b"]]):
+        genes, n = rng.permutation(names)[:20], 150 + i
+        table = anndata.AnnData(rng.integers(0, 4, (n, 20)).astype(np.float32))
+        table.obs_names, table.var_names = [f"{i}_{k}" for k in range(n)], genes
+        labels += (line := rng.choice(lines, n)).tolist()
+        table.obs["line"] = line
+        table.obs["line"] = table.obs["line"].astype("category").cat.set_categories(lines)
+        rows.append(table.to_df().reindex(columns=names, fill_value=0))
+        table.write_h5ad(tmp_path / f"{i}.h5ad")
+        annblock.pack(tmp_path / f"{i}.h5ad", tmp_path / f"{i}.annblock")
+        stores.append(tmp_path / f"{i}.annblock")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some names are in neither
+        loader = make(stores, join="outer", labels=["line"], genes=names, output="torch", reuse_buffers=True)
+    expected = np.concatenate(rows)
+    data = DataLoader(loader, batch_size=None, num_workers=2, multiprocessing_context=method, prefetch_factor=4)
+    batches = list(data)
+    assert sorted(np.concatenate(rows_of(batches))) == list(range(301))
+    for batch in batches:
+        assert np.array_equal(batch["X"], expected[batch["rows"]])
+        assert [loader.categories["line"][c] for c in batch["obs"]["line"]] == [labels[r] for r in batch["rows"]]
+
+
 def test_errors_come_from_workers(tmp_path, example_h5ad):
     sys.path.insert(0, str(example_h5ad.parent.parent / "python/tests"))
     from test_store import damage
