@@ -207,8 +207,8 @@ static const struct {
 int main(int argc, char **argv) {
   if (argc < 3) {
     fprintf(stderr,
-            "Usage: convert pack|encode|inflate|export|write INPUT [OUTPUT [THREADS [MEMORY_MIB]]]\nPrints seconds and the peak of anonymous and "
-            "shared memory in bytes.\n");
+            "Usage: convert pack|encode|inflate|export|write INPUT [OUTPUT [THREADS [MEMORY_MIB]]]\n"
+            "Prints seconds and the peak of anonymous and shared memory in bytes.\n");
     return 2;
   }
   arguments a = {

@@ -14,8 +14,8 @@
 uint64_t annb_varint_take(annb_cursor *cursor);
 uint8_t *annb_varint_put(uint8_t *out, uint32_t x);
 
-/* Where a row's ids go: memory of the caller for n + ANNB_KERNEL_SLACK, or NULL: the scratch. With a table, of n_cols + 64 entries, what it has
- * for the ids goes to that memory, if there are fewer than 65,535 columns and no escapes, whose ids one needs. */
+/* Where a row's ids go: memory of the caller for n + ANNB_KERNEL_SLACK, or NULL: the scratch. With a table, of n_cols + 64 entries, what it
+ * has for the ids goes to that memory, if there are fewer than 65,535 columns and no escapes, whose ids one needs. */
 typedef struct annb_rice_target {
   uint32_t *ids;
   const uint16_t *table;
@@ -49,7 +49,8 @@ bool annb_rice_floats(const annb_rice_row *row, int32_t base, uint8_t *values, a
 void annb_rice_escape(const uint8_t **at, const uint8_t *end, uint32_t *position, uint32_t *code);
 
 /* A record of codec count as its row and base, a record of codec dict as its row and entries (n_entries of the dtype's size, unaligned):
- * the first steps of their decoders. A row of codec count has no codes yet. Codes of the row and its escapes are not yet compared with n_entries. */
+ * the first steps of their decoders. A row of codec count has no codes yet. Codes of the row and its escapes are not yet compared with
+ * n_entries. */
 bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,
                      int64_t *base, annb_scratch *scratch);
 bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,

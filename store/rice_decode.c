@@ -1,4 +1,5 @@
 /* Decoding the body of count and dict (SPEC.md 3.5.3). */
+#include "kernels/bit_positions.h"
 #include "rice.h"
 
 enum { SLOT_ONES = 0, SLOT_IDS = 1, SLOT_CODES = 2, SLOT_COPY = 4, ONES_BEFORE = 64, SEQS = 4, GAPS = 0, HEAD = 1, TAIL_AT = 2, TAIL = 3 };
@@ -128,8 +129,8 @@ static bool decode_lead(const annb_kernel *kernel, body *b, const id_rule *rule,
 /* The positions of the ones behind the leading ids, which end at bit seq[GAPS].start. */
 static bool decode_ones(const annb_kernel *kernel, body *b, annb_scratch *scratch) {
   const uint8_t *bits = b->unary + b->seq[GAPS].start / 8;
-  unsigned before = 0; /* ones of the leading ids in the first byte */
-  for (unsigned i = 0; i < b->seq[GAPS].start % 8; i++) before += *bits >> i & 1u;
+  unsigned used = b->seq[GAPS].start % 8; /* bits of the first byte that are the leading ids' */
+  unsigned before = used ? annb_bit_counts[*bits & ((1u << used) - 1)] : 0;
   size_t n = (size_t)b->n_ones + before;
   uint8_t *ones = annb_scratch_get(scratch, SLOT_ONES, ONES_BEFORE + n + ANNB_KERNEL_SLACK);
   if (!ones) return false;

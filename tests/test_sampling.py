@@ -161,6 +161,28 @@ def test_entropy(stores):
     assert "plate: 14 labels" in ok("entropy", stores(1003), "--label", "plate").out
 
 
+def test_several_stores(stores, tmp_path):
+    """Rows run on over the stores, and a code is one label in all of them."""
+    labels = np.array(["new", "p3"])[np.arange(50) % 2]
+    other = ad.AnnData(sp.csr_matrix(np.eye(50, 6, dtype="f4")), obs=pd.DataFrame({"plate": pd.Categorical(labels)}, index=[f"d{i}" for i in range(50)]))
+    other.write_h5ad(tmp_path / "other.h5ad")
+    ok("pack", tmp_path / "other.h5ad", "-o", tmp_path / "other")
+    both = (stores(1003), tmp_path / "other", "--join", "outer")
+    expected = batches(1053, 16, 64, 256, 0, 0)
+    codes = [r * 14 // 1003 if r < 1003 else 14 if r % 2 == 1 else 3 for r in range(1053)]
+    lines = ok("sample", *both, "--label", "plate").out.splitlines()
+    for rows, line in zip(expected, lines, strict=True):
+        assert line.split(": ")[1] == f"{' '.join(map(str, rows))} | {' '.join(str(codes[r]) for r in rows)}"
+    e = json.loads(ok("entropy", *both, "--label", "plate", "--json").out)
+    counts = np.bincount(codes)
+    assert e["labels"] == 15 and abs(e["total"] + sum(c / 1053 * math.log2(c / 1053) for c in counts)) < 1e-9
+    assert len([r for b in sampled(*both, "--where", 'plate == "new"') for r in b[1]]) == 25
+    refused = run("sample", *both[:2])
+    assert refused.code == 1 and "join inner" in refused.err
+    assert run("sample", *both, "--generation", 1).code == 2 and run("sample", both[0], "--join", "left").code == 2
+    assert json.loads(ok("bench", *both, "--seconds", 1, "--json").out)["cells_per_s"] > 0
+
+
 WHERE = 'plate in ("p2", "p5", "p11")'
 
 

@@ -71,7 +71,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "STORE",
+    .args_doc = "STORE...",
     .children = cli_sampling_children,
     .doc = "Measure how many cells a second the loader delivers, and how many a plain copy of the same raw CSR rows in memory does, in the "
            "same order, in turns.\vThe copy uses one thread and rows that are in memory already."};
@@ -288,7 +288,7 @@ static annb_status rounds(bench *b, uint64_t n_batches, annb_error *err) {
 static annb_status measure(bench *b, annb_error *err) {
   double took = 0, seconds = (double)b->args->seconds;
   uint64_t n_batches = 0;
-  if (b->args->cold) drop_cache(b->args->sampling.path);
+  for (size_t i = 0; b->args->cold && i < b->args->sampling.n_paths; i++) drop_cache(b->args->sampling.paths[i]);
   annb_status s = first_lap(b, b->args->cold ? seconds : seconds / (2 * ROUNDS), &took, &n_batches, err);
   if (s || cli_interrupted()) return s;
   if (!b->n_rows) return ANNB_OK;

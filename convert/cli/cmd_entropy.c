@@ -28,7 +28,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case LABEL: a->label = arg; return 0;
     case JSON: a->json = true; return 0;
     case ARGP_KEY_END:
-      if (!a->sampling.path || !a->label) argp_error(state, "expected: annblock entropy STORE --label COLUMN");
+      if (!a->sampling.n_paths || !a->label) argp_error(state, "expected: annblock entropy STORE... --label COLUMN");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -37,7 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "STORE",
+    .args_doc = "STORE...",
     .children = cli_sampling_children,
     .doc = "Label entropy of the minibatches that these settings give on this store, simulated over the real order of its cells, beside "
            "that of random sampling and the bounds of scDataset's theorems (arXiv 2506.01883).\vMissing labels are left out. The bounds "

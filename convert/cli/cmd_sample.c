@@ -43,7 +43,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "STORE",
+    .args_doc = "STORE...",
     .children = cli_sampling_children,
     .doc = "Print the minibatches of an epoch, a line each: its number in the epoch, then the rows of the store."
            "\vThe order depends on seed, epoch, -b, -m, -f and the number of cells (with --where: which cells) alone. "

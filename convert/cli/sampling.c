@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED = 600, STRATEGY, WHERE };
+enum { SEED = 600, STRATEGY, WHERE, JOIN };
 
 static const struct argp_option options[] = {
     {.key = 'b', .name = "block-size", .arg = "N", .doc = "Consecutive cells read as one run, the default is 16"},
@@ -13,6 +13,8 @@ static const struct argp_option options[] = {
     {.key = SEED, .name = "seed", .arg = "N", .doc = "Seed of the order, the default is 0"},
     {.key = WHERE, .name = "where", .arg = "TEXT",
      .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
+    {.key = JOIN, .name = "join", .arg = "HOW",
+     .doc = "Several stores with other genes: inner (the genes that all have) or outer (all genes, zero where a store has none)"},
     CLI_GENERATION_OPTION,
     {0}};
 
@@ -22,6 +24,11 @@ static annb_strategy strategy(struct argp_state *state, const char *name) {
     if (!strcmp(name, names[i])) return (annb_strategy)i;
   argp_error(state, "--strategy takes block, sequential or buffer, not '%s'", name);
   return ANNB_SAMPLE_BLOCK;
+}
+
+static void add_path(cli_sampling *s, const char *path) {
+  s->paths = cli_realloc(s->paths, (s->n_paths + 1) * sizeof *s->paths);
+  s->paths[s->n_paths++] = path;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -34,9 +41,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case SEED: s->sampler.seed = cli_number(state, "--seed", "a seed", arg, 0, UINT64_MAX); return 0;
     case WHERE: s->where = arg; return 0;
     case CLI_GENERATION: s->open.generation = cli_generation(state, arg); return 0;
-    case ARGP_KEY_ARG: cli_take_argument(state, arg, &s->path, 1); return 0;
+    case JOIN: s->join = cli_join(state, arg); return 0;
+    case ARGP_KEY_ARG: add_path(s, arg); return 0;
     case ARGP_KEY_END:
-      if (!s->path) argp_error(state, "the store is missing: %s STORE", state->name);
+      if (!s->n_paths) argp_error(state, "the store is missing: %s STORE...", state->name);
+      if (s->n_paths > 1 && s->open.generation) argp_error(state, "--generation is of one store, %zu are given", s->n_paths);
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -56,12 +65,28 @@ static annb_status choose_rows(cli_sampling *s, annb_error *err) {
   return status;
 }
 
+static annb_status open_stores(cli_sampling *s, annb_error *err) {
+  if (s->n_paths == 1) return annb_store_open(s->paths[0], &s->open, &s->store, err);
+  annb_store **stores = cli_alloc(s->n_paths * sizeof *stores);
+  annb_status status = ANNB_OK;
+  size_t n = 0;
+  while (!status && n < s->n_paths) {
+    status = annb_store_open(s->paths[n], &s->open, &stores[n], err);
+    n += !status;
+  }
+  if (!status) status = annb_union_open((const annb_store *const *)stores, (uint32_t)n, s->join, &s->store, err);
+  while (n) annb_store_close(stores[--n]);
+  free(stores);
+  return status;
+}
+
 annb_status cli_sampling_open(cli_sampling *s, annb_error *err) {
-  annb_status status = annb_store_open(s->path, &s->open, &s->store, err);
+  annb_status status = open_stores(s, err);
   return status || !s->where ? status : choose_rows(s, err);
 }
 
 void cli_sampling_close(cli_sampling *s) {
   annb_row_set_close(s->rows);
   annb_store_close(s->store);
+  free(s->paths);
 }

@@ -154,8 +154,8 @@ annb_status annb_row_plan_next(annb_row_plan *plan, uint64_t row, uint64_t end, 
     if (sum <= plan->most) continue;
     const uint64_t stored = plan->stored[row - plan->first];
     s = annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)stored,
-                      "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)stored,
-                      f->info.name, more);
+                      "row %llu of %s has %u elements, which take %llu MiB: too much for the memory cap, raise it",
+                      (unsigned long long)stored, f->info.name, more, (unsigned long long)(annb_batch_bytes(f, more) >> 20));
   }
   *n_rows = rows;
   *n = sum;

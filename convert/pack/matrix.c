@@ -158,7 +158,7 @@ static annb_status take_rows(void *user, uint32_t number, annb_take *taken, annb
   annb_status s = annb_rows_take(f->rows, f->elements, piece, err);
   annb_h5_quiet_end(quiet);
   *taken = s || piece->n_rows ? ANNB_TAKEN : ANNB_END;
-  if (!s) atomic_fetch_add(&f->bytes, annb_rows_piece_bytes(f->rows, piece));
+  if (!s) atomic_fetch_add(&f->bytes, piece->bytes);
   return s;
 }
 
@@ -177,8 +177,8 @@ static annb_status finish_rows(void *user, uint32_t number, annb_error *err) {
   slot *sl = &f->slots[number];
   annb_status s = f->p->log ? annb_order_log_add(f->p->log, &sl->entries, err) : ANNB_OK;
   atomic_fetch_add(&f->n_rows, sl->piece.n_rows);
-  atomic_fetch_sub(&f->bytes, annb_rows_piece_bytes(f->rows, &sl->piece));
-  if (sl->piece.room > 2 * f->elements) annb_rows_piece_free(&sl->piece); /* a very long row */
+  atomic_fetch_sub(&f->bytes, sl->piece.bytes);
+  annb_rows_piece_trim(&sl->piece, f->most / f->n_slots);
   return s;
 }
 

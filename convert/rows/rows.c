@@ -14,11 +14,13 @@ void annb_rows_piece_free(annb_rows_piece *piece) {
   free(piece->indptr);
   free(piece->indices);
   free(piece->values);
+  annb_leaf_free(&piece->leaf);
+  annb_leaf_room_free(&piece->leaf_room);
   *piece = (annb_rows_piece){0};
 }
 
-uint64_t annb_rows_piece_bytes(const annb_rows *rows, const annb_rows_piece *piece) {
-  return piece->n_rows ? piece->indptr[piece->n_rows] * (rows->index_size + rows->value_size) : 0;
+void annb_rows_piece_trim(annb_rows_piece *piece, uint64_t bytes) {
+  if (piece->bytes > bytes) annb_rows_piece_free(piece);
 }
 
 annb_status annb_rows_reserve(const annb_rows *r, annb_rows_piece *piece, uint64_t n, uint64_t row, annb_error *err) {
@@ -238,7 +240,9 @@ annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options 
   annb_values_set_threads(&m->data, options->n_threads);
   annb_values_set_threads(&m->indices, options->n_threads);
   r->index_type = -1;
-  annb_status s = m->form == ANNB_DENSE ? ANNB_OK : open_indices(r, err);
+  if (!r->options.n_threads) r->options.n_threads = 1;
+  r->raws = calloc(r->options.n_threads, sizeof *r->raws);
+  annb_status s = !r->raws ? annb_fail_memory(err) : m->form == ANNB_DENSE ? ANNB_OK : open_indices(r, err);
   if (s) annb_rows_close(r);
   else *out = r;
   return s;
@@ -249,6 +253,8 @@ void annb_rows_close(annb_rows *r) {
   annb_stream_close(r->index_stream);
   annb_stream_close(r->value_stream);
   annb_transpose_close(r->transpose);
+  for (uint32_t i = 0; r->raws && i < r->options.n_threads; i++) free(r->raws[i].bytes);
+  free(r->raws);
   annb_rows_piece_free(&r->own);
   annb_h5_close(&r->index_type);
   free(r->pointers.p);
@@ -285,7 +291,7 @@ annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err
 
 /* ---- pieces ---- */
 
-static annb_status open_streams(annb_rows *r, annb_error *err) {
+annb_status annb_rows_open_streams(annb_rows *r, annb_error *err) {
   const annb_source_matrix *m = r->m;
   const uint32_t n = r->options.n_threads;
   annb_status s = r->index_stream ? ANNB_OK : annb_stream_open(&m->indices, r->index_type, n, &r->index_stream, err);
@@ -293,28 +299,47 @@ static annb_status open_streams(annb_rows *r, annb_error *err) {
 }
 
 /* A chunk of its own rows, whose buffers are then traded for the piece's. */
-static annb_status take_chunk(annb_rows *r, annb_rows_piece *piece, annb_error *err) {
+static annb_status take_dense(annb_rows *r, annb_rows_piece *piece, annb_error *err) {
   annb_rows_chunk chunk;
   const uint64_t first = r->row;
-  annb_status s = r->spooled ? next_transposed(r, &chunk, err) : annb_rows_next_dense(r, &chunk, err);
+  annb_status s = annb_rows_next_dense(r, &chunk, err);
   if (s) return s;
   const annb_rows_piece before = *piece;
   *piece = r->own;
   r->own = before;
   piece->first_row = first;
   piece->n_rows = chunk.n_rows;
+  piece->bytes = piece->room * (r->index_size + r->value_size);
   piece->indices_ready = piece->values_ready = piece->checked = true;
   return ANNB_OK;
 }
 
+static annb_status take_leaf(annb_rows *r, annb_rows_piece *piece, annb_error *err) {
+  annb_leaf_free(&piece->leaf);
+  annb_status s = annb_transpose_take(r->transpose, &piece->leaf, err);
+  piece->first_row = piece->leaf.first;
+  piece->n_rows = r->m->n_rows ? piece->leaf.n_keys : 0; /* the transposer has one key at least */
+  piece->bytes = piece->leaf.bytes + piece->leaf.n * (sizeof(uint32_t) + r->value_size) + piece->leaf.n_keys * sizeof(uint64_t);
+  return s;
+}
+
 annb_status annb_rows_take(annb_rows *r, uint64_t elements, annb_rows_piece *piece, annb_error *err) {
+  if (r->spooled) return take_leaf(r, piece, err);
   r->wanted = elements;
-  if (r->spooled || r->m->form != ANNB_CSR) return take_chunk(r, piece, err);
-  annb_status s = open_streams(r, err);
+  if (r->m->form == ANNB_DENSE) return take_dense(r, piece, err);
+  annb_status s = annb_rows_open_streams(r, err);
   return s ? s : annb_rows_take_csr(r, piece, err);
 }
 
+static annb_status fill_leaf(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
+  const annb_leaf_room *room = &piece->leaf_room;
+  annb_status s = annb_transpose_load(r->transpose, &piece->leaf, &r->raws[worker], &piece->leaf_room, err);
+  *chunk = (annb_rows_chunk){piece->n_rows, room->starts, room->payloads, room->values};
+  return s;
+}
+
 annb_status annb_rows_fill(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
+  if (r->spooled) return fill_leaf(r, worker, piece, chunk, err);
   const uint64_t n = piece->indptr[piece->n_rows];
   annb_status s = ANNB_OK;
   if (!piece->indices_ready) s = annb_stream_read(r->index_stream, worker, piece->first, n, piece->indices, err);

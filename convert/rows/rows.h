@@ -4,6 +4,7 @@
 
 #include "../source/source.h"
 #include "shuffle.h"
+#include "transpose.h"
 
 #include <annblock/convert.h>
 
@@ -43,13 +44,15 @@ typedef struct annb_rows_piece {
   uint64_t *indptr; /* n_rows + 1, from 0 */
   void *indices, *values;
   uint64_t indptr_room, room;
-  uint64_t first;                     /* CSR: its first element in the source */
-  bool indices_ready, values_ready;   /* no stream has to be read */
-  bool checked;                       /* indices are u32 and below the number of columns */
+  uint64_t bytes;                   /* what its elements take */
+  uint64_t first;                   /* CSR: its first element in the source */
+  bool indices_ready, values_ready; /* no stream has to be read */
+  bool checked;                     /* indices are u32 and below the number of columns */
+  annb_leaf leaf;                   /* rows that wait in a transposition, whose memory is `room` */
+  annb_leaf_room leaf_room;
 } annb_rows_piece;
 void annb_rows_piece_free(annb_rows_piece *piece);
-/* The bytes that its elements take. */
-uint64_t annb_rows_piece_bytes(const annb_rows *rows, const annb_rows_piece *piece);
+void annb_rows_piece_trim(annb_rows_piece *piece, uint64_t bytes); /* give memory of more than that back */
 
 /* Everything that comes before the first row: what is not stored by rows, or is wanted in another order, is read here. */
 annb_status annb_rows_prepare(annb_rows *rows, annb_error *err);

@@ -23,7 +23,8 @@ struct annb_rows {
   hid_t index_type;              /* sparse: to read indices with */
   size_t stored_size;            /* sparse: of an index in the file */
   bool signed_indices;
-  annb_stream *index_stream, *value_stream; /* CSR, once pieces are taken */
+  annb_stream *index_stream, *value_stream; /* sparse, once elements are read by several threads */
+  annb_leaf_raw *raws;                      /* one per thread */
   uint64_t row;                  /* the next to give out */
   uint64_t wanted;               /* elements of a piece */
   annb_rows_piece own;           /* what the rows of a chunk are read to */
@@ -58,6 +59,7 @@ static inline uint32_t annb_rows_key(const annb_rows *r, uint64_t row) {
   return (uint32_t)(r->options.shuffle ? annb_shuffle_place(r->options.shuffle, row) : row);
 }
 
+annb_status annb_rows_open_streams(annb_rows *r, annb_error *err);
 annb_status annb_rows_take_csr(annb_rows *r, annb_rows_piece *piece, annb_error *err);
 annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error *err);
 annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err);

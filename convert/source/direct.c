@@ -5,6 +5,7 @@
 #include "../../store/io.h"
 #include "../../store/parallel.h"
 #include "h5.h"
+#include "source_driver.h"
 #include "unfilter.h"
 
 #include <stdlib.h>
@@ -66,10 +67,8 @@ struct annb_direct {
 
 /* HDF5's descriptor of the file that holds the dataset; −1 unless it is a plain file. */
 static int descriptor(hid_t dataset) {
-  int fd = -1, *handle = NULL;
-  hid_t file = H5Iget_file_id(dataset), access = H5Fget_access_plist(file);
-  if (H5Pget_driver(access) == H5FD_SEC2 && H5Fget_vfd_handle(file, access, (void **)&handle) >= 0 && handle) fd = *handle;
-  annb_h5_close(&access);
+  hid_t file = H5Iget_file_id(dataset);
+  int fd = annb_source_driver_fd(file);
   annb_h5_close(&file);
   return fd;
 }
@@ -292,7 +291,7 @@ static void run_task(void *user, uint32_t number, size_t item) {
   if (!to) to = w->chunk = malloc(d->chunk_bytes);
   t->result =
       to ? annb_unfilter_chunk(&w->unfilter, &d->filters, t->skipped, d->raw + t->at, t->n, to, d->chunk_bytes) : ANNB_UNFILTER_MEMORY;
-  if (!t->result && (t->saved || !whole)) copy_part(d, t->row, t->col, to);
+  if (!t->result && d->box.n && (t->saved || !whole)) copy_part(d, t->row, t->col, to);
 }
 
 static annb_status run_group(annb_direct *d, annb_error *err) {
@@ -324,7 +323,7 @@ static annb_status add_task(annb_direct *d, uint64_t row, uint64_t col, uint64_t
   if (s) return s;
   task *t = &d->tasks[d->n_tasks];
   *t = (task){.row = row, .col = col, .at = *used, .n = n, .saved = room_to_save(d, row)};
-  t->kept = !t->saved && d->rank == 1 && row + d->height > d->box.first + d->box.n; /* only the last can reach past the rows */
+  t->kept = !t->saved && d->box.n && d->rank == 1 && row + d->height > d->box.first + d->box.n; /* only the last can reach past the rows */
   if (t->kept && !d->kept && !(d->kept = malloc(d->chunk_bytes))) return annb_fail_memory(err);
   s = read_stored(d, row, col, d->raw + *used, &t->skipped, err);
   if (s) free(t->saved);
@@ -333,9 +332,14 @@ static annb_status add_task(annb_direct *d, uint64_t row, uint64_t col, uint64_t
   return s;
 }
 
-/* The window before may have ended in the same chunk. */
-static const uint8_t *last_saved(const annb_direct *d, uint64_t row) {
-  return d->saving && d->n_saved > d->first_saved && d->saved[d->n_saved - 1].row == row ? d->saved[d->n_saved - 1].values : NULL;
+static const uint8_t *find_saved(const annb_direct *d, uint64_t row) {
+  size_t low = d->first_saved, end = d->saving ? d->n_saved : low;
+  while (low < end) {
+    const size_t middle = low + (end - low) / 2;
+    if (d->saved[middle].row < row) low = middle + 1;
+    else end = middle;
+  }
+  return d->saving && low < d->n_saved && d->saved[low].row == row ? d->saved[low].values : NULL;
 }
 
 static annb_status read_chunked(annb_direct *d, const box *b, bool *done, annb_error *err) {
@@ -343,7 +347,7 @@ static annb_status read_chunked(annb_direct *d, const box *b, bool *done, annb_e
   uint64_t used = 0, end_row = b->first + b->n, end_col = b->first_col + b->n_cols;
   for (uint64_t row = b->first / d->height * d->height; row < end_row && !s; row += d->height)
     for (uint64_t col = b->first_col / d->width * d->width; col < end_col && !s; col += d->width) {
-      const uint8_t *here = row == d->kept_row ? d->kept : last_saved(d, row);
+      const uint8_t *here = row == d->kept_row ? d->kept : find_saved(d, row);
       if (here) {
         copy_part(d, row, col, here);
         continue;
@@ -372,5 +376,39 @@ annb_status annb_direct_read(annb_direct *d, uint64_t first, uint64_t n, uint64_
   if (!d->workers) d->workers = calloc(d->n_threads, sizeof *d->workers);
   annb_status s = d->workers ? read_chunked(d, &d->box, done, err) : annb_fail_memory(err);
   for (size_t i = 0; i < d->n_tasks; i++) free(d->tasks[i].saved); /* of a group that was not run */
+  return s;
+}
+
+/* Take a chunk into the group, if there is memory to save it; *go_on: there was. */
+static annb_status prefetch_chunk(annb_direct *d, uint64_t row, uint64_t *used, bool *go_on, annb_error *err) {
+  const uint64_t n = annb_direct_stored(d, row, 0);
+  annb_status s = ANNB_OK;
+  if (n == 0) return ANNB_OK;
+  if (d->n_tasks == TASKS || (d->n_tasks && *used + n > GROUP)) {
+    s = run_group(d, err);
+    *used = 0;
+  }
+  if (!s) s = add_task(d, row, 0, n, used, err);
+  *go_on = !s && d->tasks[d->n_tasks - 1].saved;
+  if (!s && !*go_on) d->n_tasks--;
+  return s;
+}
+
+annb_status annb_direct_prefetch(annb_direct *d, uint32_t n_ranges, const uint64_t *firsts, uint64_t n, annb_error *err) {
+  if (!d->saving || n == 0) return ANNB_OK;
+  if (!d->workers) d->workers = calloc(d->n_threads, sizeof *d->workers);
+  if (!d->workers) return annb_fail_memory(err);
+  d->box = (box){0};
+  d->n_tasks = 0;
+  annb_status s = ANNB_OK;
+  uint64_t used = 0, next = 0; /* next: rows before it are taken */
+  bool go_on = true;
+  for (uint32_t i = 0; i < n_ranges && !s && go_on; i++) {
+    uint64_t row = firsts[i] / d->height * d->height;
+    for (row = row < next ? next : row; row < firsts[i] + n && row < d->rows && !s && go_on; row += d->height, next = row)
+      s = prefetch_chunk(d, row, &used, &go_on, err);
+  }
+  if (!s) s = run_group(d, err);
+  for (size_t i = 0; i < d->n_tasks; i++) free(d->tasks[i].saved);
   return s;
 }

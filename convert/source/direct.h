@@ -47,6 +47,8 @@ annb_status annb_direct_damaged(const annb_direct *direct, uint64_t row, uint64_
 /* One dimension: keep the chunks that annb_direct_read decompresses from now on, in ascending order of rows, as far as an eighth of the
  * memory goes; or no more. */
 void annb_direct_save(annb_direct *direct, bool save);
+/* While they are kept: decompress those of [firsts[i], firsts[i] + n), on all threads at once, before they are read. Ranges ascend. */
+annb_status annb_direct_prefetch(annb_direct *direct, uint32_t n_ranges, const uint64_t *firsts, uint64_t n, annb_error *err);
 /* The decompressed chunk at `row` if it was kept, which is the caller's then; those before it are forgotten. */
 uint8_t *annb_direct_saved(annb_direct *direct, uint64_t row);
 

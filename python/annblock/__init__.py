@@ -32,9 +32,10 @@ from .matrix import Matrix
 from .store import Store, open
 
 __all__ = [
-    "ArgumentError", "Batch", "CanceledError", "CapacityError", "ConflictError", "CorruptError", "Entropy", "Error", "ExistsError", "Finding",
-    "InputError", "InputOutputError", "Loader", "LossyError", "Matrix", "NotAStoreError", "NotFoundError", "OutOfMemoryError", "Packed",
-    "RangeError", "Store", "UnsupportedError", "VersionError", "annotate", "append", "compare", "entropy", "export", "open", "pack", "verify",
+    "ArgumentError", "Batch", "CanceledError", "CapacityError", "ConflictError", "CorruptError", "Entropy", "Error", "ExistsError",
+    "Finding", "InputError", "InputOutputError", "Loader", "LossyError", "Matrix", "NotAStoreError", "NotFoundError", "OutOfMemoryError",
+    "Packed", "RangeError", "Store", "UnsupportedError", "VersionError", "annotate", "append", "compare", "entropy", "export", "open",
+    "pack", "verify",
 ]  # fmt: skip
 __version__ = ffi.string(lib.annb_version()).decode()
 LAZY = {name: module for module, names in {
@@ -52,12 +53,14 @@ if TYPE_CHECKING:
     from .mixing import Entropy, entropy
 
 
-def __getattr__(name):
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers know the names from above
 
-    if name in LAZY:
-        return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name in LAZY:
+            return getattr(import_module(f"{__name__}.{LAZY[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():

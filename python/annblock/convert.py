@@ -156,7 +156,7 @@ def convert(
     function, label, paths, store, progress, force, threads, memory, segment_rows, gene_order, matrices, join, join_key,
     allow_duplicate_genes, shuffle, in_process,
 ):  # fmt: skip
-    listed = [ffi.new("char[]", path_bytes(p)) for p in (paths if isinstance(paths, (list, tuple)) else [paths])]
+    listed = [ffi.new("char[]", path_bytes(p)) for p in inputs(paths)]
     run = Conversion(progress, label)
     user = ffi.new_handle(run)
     key = ffi.new("char[]", join_key.encode()) if join_key is not None else ffi.NULL
@@ -177,6 +177,14 @@ def convert(
     numbers = (result.n_obs, result.n_vars, result.nnz, result.generation, result.n_parts, result.n_matrices)
     n_obs, n_vars, nnz, generation, n_parts, n_matrices = map(int, numbers)
     return Packed(n_obs, n_vars, nnz, generation, n_parts, n_matrices, tuple(run.notes))
+
+
+def inputs(paths):
+    """The paths of one file or of several."""
+    if hasattr(paths, "write_h5ad"):
+        raise errors.ArgumentError("an AnnData in memory is not packed: write it with write_h5ad and give the path of that file")
+    many = hasattr(paths, "__iter__") and not isinstance(paths, (str, bytes, os.PathLike))
+    return list(paths) if many else [paths]
 
 
 def seed_of(shuffle):
@@ -213,7 +221,12 @@ def annotate(
     """Give the store (or its part `part`) the metadata of the `.h5ad` file `source`, which has the same cells and genes.
 
     Columns of obs and var and all that is not packed are replaced; the packed matrices stay. Returns the generation that this makes.
-    `in_process` as in `pack`. InputError when cells or genes are others.
+    `in_process` as in `pack`. InputError when cells or genes are others; NotAStoreError.
+
+    >>> annblock.pack(example_h5ad, scratch / "annotated.annblock").generation
+    1
+    >>> annblock.annotate(scratch / "annotated.annblock", example_h5ad) == 2
+    True
     """
     need_hdf5()
     need_store(store, "annotate(store, source)")
@@ -239,6 +252,7 @@ def export(
     `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`,
     `genes`: only these cells (numbers, slices, masks, names; a predicate) and genes (numbers or names), in that order; `skip`: paths of
     objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with `level`. The rest as in `pack`.
+    ExistsError, NotAStoreError, CorruptError, RangeError, NotFoundError; after a failure or Ctrl-C nothing is left behind.
 
     >>> annblock.export(example_store, scratch / "again.h5ad")
     >>> annblock.compare(example_h5ad, scratch / "again.h5ad")
@@ -296,7 +310,13 @@ class Comparison(Run):
 
 
 def compare(a: Path, b: Path) -> list[tuple[str, str]]:
-    """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal."""
+    """The differences between two HDF5 files, object by object and value by value: a list of (path, what), empty when they are equal.
+
+    InputError for what is no HDF5 file, InputOutputError for what cannot be read.
+
+    >>> annblock.compare(example_h5ad, example_h5ad)
+    []
+    """
     need_hdf5()
     run = Comparison()
     user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")

@@ -15,6 +15,7 @@ from . import errors
 from ._c import check, ffi, lib, local
 from .batch import Csr, csr_to_torch, empty, wrap
 from .epochs import Epochs
+from .matrix import as_dtype
 from .store import JOINS, Store
 from .store import open as open_store
 
@@ -58,6 +59,10 @@ class Loader:
     they are written over as soon as the next batch is asked for (also at the end of an epoch): what is to stay longer must be copied, or it
     silently becomes other cells. Memory is flat then, whatever is held. In worker processes it has no effect: their queues hold batches.
 
+    Of a batch of n cells, X is n × genes (csr_array with int32 indices, numpy array or tensor), rows is int64 of length n, each label int32
+    of length n; as tensors labels are int64, as losses want them. ArgumentError, NotFoundError and RangeError say at once what cannot be
+    meant; while iterating LossyError (a value that dtype cannot hold), CorruptError (a damaged record) and InputOutputError name file and row.
+
     >>> loader = annblock.Loader(example_store, batch_size=32, labels=["cell_line"])
     >>> len(loader)
     63
@@ -91,9 +96,11 @@ class Loader:
         if output.startswith("torch"):
             need_torch(output)
         make.one_of(access, make.ACCESS, "access"), make.one_of(uneven, make.UNEVEN, "uneven")
-        self.access, self.uneven, self.io_threads, self.ring = access, uneven, io_threads, ring
+        self.access, self.uneven, self.io_threads, self.ring = access, uneven, natural(io_threads, "io_threads"), natural(ring, "ring")
         self.gene_order, self.sort_indices, self.allow_lossy = gene_order, sort_indices, allow_lossy
-        self.drop_last, self.seed, self.num_samples = bool(drop_last), int(seed) % (1 << 64), num_samples
+        self.drop_last, self.seed, self.num_samples = bool(drop_last), whole(seed, "seed") % (1 << 64), None
+        if num_samples is not None:
+            self.num_samples = natural(num_samples, "num_samples", 1 << 64, 1)
         check_ranks(rank, world_size)
         self.rank, self.world_size, self.num_threads = rank, world_size, num_threads
         self.transform, self.pin_memory, self.reuse_buffers = transform, pin_memory, bool(reuse_buffers)
@@ -116,7 +123,7 @@ class Loader:
     def _want(self, name, dtype, genes, first):
         matrix = self.store.matrix(name)
         usual = np.float32 if self.output.startswith("torch") else matrix.dtype if self.dense else matrix.sparse_dtype()
-        comes = np.dtype(usual if dtype is None else dtype)
+        comes = as_dtype(usual if dtype is None else dtype)
         numbers = make.gene_numbers(self.store, matrix, genes, first) if first or matrix.axis == "var" else None
         return Wanted(name, matrix.delivered(comes), comes, numbers, matrix.shape[1] if numbers is None else len(numbers))
 
@@ -211,10 +218,9 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration, also in worker processes, be epoch `epoch`. Not needed: each iteration is the next epoch by itself."""
-        if int(epoch) != epoch or epoch < 0:
-            raise errors.ArgumentError(f"an epoch is a number from 0 on, not {epoch!r}")
+        epoch = natural(epoch, "an epoch", 1 << 64)
         self._resume = None
-        self.epochs.set(int(epoch))
+        self.epochs.set(epoch)
 
     def __len__(self) -> int:
         """Batches of an epoch for this rank (all its workers together)."""
@@ -362,10 +368,27 @@ def the_store(stores, join):
     return open_store(list(stores) if isinstance(stores, tuple) else stores, join=join)
 
 
+def whole(value, what, wanted="whole number"):
+    """An integer, or a number that is one; ArgumentError."""
+    try:
+        if not isinstance(value, (bool, str)) and int(value) == value:
+            return int(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise errors.ArgumentError(f"{what} is a {wanted}, not {value!r}")
+
+
+def natural(value, what, end=1 << 32, first=0):
+    number = whole(value, what, f"number from {first} on")
+    if number < first:
+        raise errors.ArgumentError(f"{what} is a number from {first} on, not {value!r}")
+    if number >= end:
+        raise errors.ArgumentError(f"{what} is too large: {value!r}")
+    return number
+
+
 def positive(value, what):
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise errors.ArgumentError(f"{what} is a number from 1 on, not {value!r}")
-    return int(value)
+    return natural(value, what, first=1)
 
 
 def need_torch(output):
@@ -383,6 +406,8 @@ def check_ranks(rank, world_size):
         raise errors.ArgumentError("rank needs world_size, the number of ranks")
     if rank is None and world_size not in (None, 1):
         raise errors.ArgumentError("world_size needs rank, the number of this one from 0 on")
+    if world_size is not None:
+        natural(rank or 0, "rank"), positive(world_size, "world_size")
 
 
 def distributed():

@@ -30,7 +30,8 @@ def entropy(stores: Any, label: str, *, batches: int = 20_000, epoch: int = 0, *
     """The entropy of the categorical obs column `label` within minibatches of `Loader(stores, **options)`: an `Entropy`.
 
     The loader's own order is simulated, with up to `batches` batches spread over the epoch; no matrix is read. A last batch that is
-    shorter does not count, nor do batches without labels, as in `annblock entropy`, which gives the same numbers.
+    shorter does not count, nor do batches without labels, as in `annblock entropy`, which gives the same numbers. ArgumentError for a
+    column that is not categorical, NotFoundError for one that is not there.
 
     >>> found = annblock.entropy(example_store, "cell_line", batch_size=64, block_size=16)
     >>> found.classes, found.mean < found.label < 2.6

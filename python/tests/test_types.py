@@ -13,8 +13,8 @@ HERE = Path(__file__).resolve().parent
 
 def mypy(program, tmp_path):
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", f"--config-file={os.devnull}", f"--cache-dir={tmp_path}"]
-    return subprocess.run([*command, program], cwd=tmp_path, capture_output=True, text=True)
+    options = ["--strict", "--ignore-missing-imports", f"--config-file={os.devnull}", f"--cache-dir={tmp_path}"]
+    return subprocess.run([sys.executable, "-m", "mypy", *options, program], cwd=tmp_path, capture_output=True, text=True)
 
 
 def test_strict(tmp_path):

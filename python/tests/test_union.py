@@ -248,3 +248,13 @@ def test_refused(tmp_path):
         annblock.Loader(stores, join="inner", labels=["label"])
     with pytest.raises(annblock.ArgumentError, match="gene orders"):
         next(iter(annblock.Loader(stores, join="outer", gene_order="stored")))
+
+
+def test_stored_order_of_equal_genes(tmp_path):
+    """Records of files packed in the source's order hold the same numbers: they may be asked for."""
+    rng = np.random.default_rng(3)
+    tables = [make(rng, 30, n, genes=90) for n in "ab"]
+    tables[1] = tables[1][:, tables[0].var_names].copy()
+    stores = [pack([t], tmp_path / f"s{i}", gene_order="source") for i, t in enumerate(tables)]
+    check_batches(one := loader_of(stores, None, gene_order="stored"), list(one), concat(tables, "inner"))
+    assert one.genes == list(tables[0].var_names)

@@ -131,6 +131,7 @@ static void *plan(void *user) {
     step = end;
   }
   finish_before(e);
+  if (!e->stop) e->loader->populated = true;
   pthread_mutex_unlock(&e->lock);
   return NULL;
 }

@@ -17,7 +17,22 @@ static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cp
 INLINE __m128i load64(const void *p) { return _mm_loadl_epi64((const __m128i *)p); }
 INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE __m256i twice128(const void *p) { return _mm256_broadcastsi128_si256(load128(p)); }
 INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
+
+/* 8 of 16 bytes, which both lanes have, from `first` on, in 32 bits. */
+INLINE __m256i widen_bytes(__m256i twice, int first) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_shuffle_epi8(twice, _mm256_add_epi8(lane, _mm256_set1_epi32((int)0x80808000 + first)));
+}
+
+/* 16 words. */
+INLINE void store_wide(uint32_t *to, __m256i x) {
+  const __m256i zero = _mm256_setzero_si256();
+  x = _mm256_permute4x64_epi64(x, 0xD8);
+  store256(to, _mm256_unpacklo_epi16(x, zero));
+  store256(to + 8, _mm256_unpackhi_epi16(x, zero));
+}
 
 /* ---- unary ---- */
 
@@ -69,35 +84,36 @@ AVX2 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones
 
 /* ---- leading ids ---- */
 
-/* For each byte: how `pshufb` puts those of 8 numbers of 16 bits together that its ones mark. */
-#define PAIR(x, j) (uint16_t)((UINT64_C(x) >> 8 * (j) & 7) * 0x0202 + 0x0100)
-#define TOGETHER(x) {PAIR(x, 0), PAIR(x, 1), PAIR(x, 2), PAIR(x, 3), PAIR(x, 4), PAIR(x, 5), PAIR(x, 6), PAIR(x, 7)}
-_Alignas(64) static const uint16_t together[256][8] = {ANNB_BIT_POSITIONS(TOGETHER)};
+/* For each byte: how `pshufb` puts those of 8 numbers of 16 bits together that its ones mark, as 32 bits; both lanes have the 8. */
+#define WIDE(x, j) (uint32_t)((UINT64_C(x) >> 8 * (j) & 7) * 0x0202 + 0x80800100)
+#define TOGETHER(x) {WIDE(x, 0), WIDE(x, 1), WIDE(x, 2), WIDE(x, 3), WIDE(x, 4), WIDE(x, 5), WIDE(x, 6), WIDE(x, 7)}
+_Alignas(64) static const uint32_t together[256][8] = {ANNB_BIT_POSITIONS(TOGETHER)};
 
-/* Where ids come from, the table or positions, and where they go, one of the two. */
+typedef enum lead_kind { NARROW, WIDE_IDS, MAPPED } lead_kind;
+
+/* Where ids come from and where they go: of each, what the kind needs. */
 typedef struct lead {
   const uint16_t *table;
-  __m128i base;
+  __m256i base; /* the 8 ids of the byte's bits, for WIDE_IDS in both lanes */
   uint16_t *narrow;
   uint32_t *wide;
 } lead;
 
-INLINE void lead_byte(uint32_t byte, bool mapped, bool widen, lead *l) {
-  __m128i ids = mapped ? _mm_shuffle_epi8(load128(l->table), load128(together[byte]))
-                       : _mm_add_epi16(_mm_cvtepu8_epi16(load64(&annb_bit_positions[byte])), l->base);
+INLINE void lead_byte(uint32_t byte, lead_kind kind, lead *l) {
   uint32_t n = (uint32_t)_mm_popcnt_u32(byte);
-  if (mapped) l->table += 8;
-  else l->base = _mm_add_epi16(l->base, _mm_set1_epi16(8));
-  if (widen) {
-    store256(l->wide, _mm256_cvtepu16_epi32(ids));
-    l->wide += n;
-  } else {
+  if (kind == NARROW) {
+    __m128i ids = _mm_add_epi16(_mm_cvtepu8_epi16(load64(&annb_bit_positions[byte])), _mm256_castsi256_si128(l->base));
     _mm_storeu_si128((__m128i *)(void *)l->narrow, ids);
     l->narrow += n;
+  } else {
+    store256(l->wide, _mm256_shuffle_epi8(kind == MAPPED ? twice128(l->table) : l->base, load256(together[byte])));
+    l->wide += n;
   }
+  if (kind == MAPPED) l->table += 8;
+  else l->base = _mm256_add_epi16(l->base, _mm256_set1_epi16(8));
 }
 
-INLINE size_t lead_of(const uint8_t *bits, size_t size, size_t n, uint32_t limit, bool mapped, bool widen, lead l) {
+INLINE size_t lead_of(const uint8_t *bits, size_t size, size_t n, uint32_t limit, lead_kind kind, lead l) {
   uint64_t word = UINT64_MAX;
   size_t done = 0, bit = 0;
   for (; done < n; bit += 64) {
@@ -107,14 +123,14 @@ INLINE size_t lead_of(const uint8_t *bits, size_t size, size_t n, uint32_t limit
     if (size - bit / 8 >= 8) memcpy(&word, bits + bit / 8, 8);
     else memcpy(&word, bits + bit / 8, size - bit / 8);
     if (word == 0 || annb_lead_far(word, before)) return 0;
-    lead_byte(word & 255, mapped, widen, &l);
-    lead_byte(word >> 8 & 255, mapped, widen, &l);
-    lead_byte(word >> 16 & 255, mapped, widen, &l);
-    lead_byte(word >> 24 & 255, mapped, widen, &l);
-    lead_byte(word >> 32 & 255, mapped, widen, &l);
-    lead_byte(word >> 40 & 255, mapped, widen, &l);
-    lead_byte(word >> 48 & 255, mapped, widen, &l);
-    lead_byte((uint32_t)(word >> 56), mapped, widen, &l);
+    lead_byte(word & 255, kind, &l);
+    lead_byte(word >> 8 & 255, kind, &l);
+    lead_byte(word >> 16 & 255, kind, &l);
+    lead_byte(word >> 24 & 255, kind, &l);
+    lead_byte(word >> 32 & 255, kind, &l);
+    lead_byte(word >> 40 & 255, kind, &l);
+    lead_byte(word >> 48 & 255, kind, &l);
+    lead_byte((uint32_t)(word >> 56), kind, &l);
     done += (size_t)_mm_popcnt_u64(word);
   }
   bit = annb_lead_end(bit, word, done - n);
@@ -122,12 +138,13 @@ INLINE size_t lead_of(const uint8_t *bits, size_t size, size_t n, uint32_t limit
 }
 
 AVX2 static size_t lead16(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids) {
-  return lead_of(bits, size, n, limit, false, false, (lead){.base = _mm_setzero_si128(), .narrow = ids});
+  return lead_of(bits, size, n, limit, NARROW, (lead){.base = _mm256_setzero_si256(), .narrow = ids});
 }
 
 AVX2 static size_t lead32(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids) {
-  if (table) return lead_of(bits, size, n, limit, true, true, (lead){.table = table, .wide = ids});
-  return lead_of(bits, size, n, limit, false, true, (lead){.base = _mm_setzero_si128(), .wide = ids});
+  const __m256i first = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+  if (table) return lead_of(bits, size, n, limit, MAPPED, (lead){.table = table, .wide = ids});
+  return lead_of(bits, size, n, limit, WIDE_IDS, (lead){.base = first, .wide = ids});
 }
 
 /* ---- low bits ---- */
@@ -212,10 +229,7 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
       __m256i sums = prefix16(codes_of(&r, q, lows), &carry, &total);
       __m256i x = _mm256_adds_epu16(_mm256_adds_epu16(sums, base), carry);
       if (narrow) store256(narrow + i, x);
-      else {
-        store256(wide + i, _mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)));
-        store256(wide + i + 8, _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
-      }
+      else store_wide(wide + i, x);
       base = _mm256_adds_epu16(base, _mm256_adds_epu16(total, steps));
     }
     ones += n;
@@ -367,18 +381,28 @@ AVX2 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
   for (size_t i = 0; i < n; i += 8) store256(out + i, _mm256_cvtepu16_epi32(load128(in + i)));
 }
 
-/* Entries of four ids, in the lower half. They come together in a register: storing each by itself takes longer. */
+/* Entries of four ids, in the lower half. They come together in a register: storing each by itself takes longer, and so does loading the
+ * ids one by one, which gets in the way of the other loads. */
 INLINE __m128i entries4(const uint16_t *ids, const uint16_t *table) {
-  __m128i x = _mm_cvtsi32_si128(table[ids[0]]);
-  x = _mm_insert_epi16(x, table[ids[1]], 1);
-  x = _mm_insert_epi16(x, table[ids[2]], 2);
-  return _mm_insert_epi16(x, table[ids[3]], 3);
+  uint64_t four;
+  memcpy(&four, ids, 8);
+  __asm__("" : "+r"(four)); /* or the compiler loads them one by one */
+  __m128i x = _mm_cvtsi32_si128(table[four & 0xffff]);
+  x = _mm_insert_epi16(x, table[four >> 16 & 0xffff], 1);
+  x = _mm_insert_epi16(x, table[four >> 32 & 0xffff], 2);
+  return _mm_insert_epi16(x, table[four >> 48], 3);
+}
+
+INLINE void map8(const uint16_t *ids, const uint16_t *table, uint32_t *out) {
+  store256(out, _mm256_cvtepu16_epi32(_mm_unpacklo_epi64(entries4(ids, table), entries4(ids + 4, table))));
 }
 
 AVX2 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) {
   size_t i = 0;
-  for (; i + 4 <= n; i += 4) _mm_storeu_si128((__m128i *)(void *)(out + i), _mm_cvtepu16_epi32(entries4(ids + i, table)));
-  for (; i < n; i++) out[i] = table[ids[i]];
+  if (n < 8)
+    for (; i < n; i++) out[i] = table[ids[i]];
+  for (; i + 8 <= n; i += 8) map8(ids + i, table, out + i);
+  if (i < n) map8(ids + n - 8, table, out + n - 8); /* some of them again */
 }
 
 AVX2 static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *out) {
@@ -449,8 +473,11 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
     by_id[i] = 0;
   }
   for (; i + 32 <= n; i += 32) {
-    for (size_t j = i; j < i + 32; j += 8)
-      _mm256_storeu_ps(out + j, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(by_id + j)))));
+    for (size_t j = i; j < i + 32; j += 16) {
+      __m256i x = twice128(by_id + j);
+      _mm256_storeu_ps(out + j, _mm256_cvtepi32_ps(widen_bytes(x, 0)));
+      _mm256_storeu_ps(out + j + 8, _mm256_cvtepi32_ps(widen_bytes(x, 8)));
+    }
     store256(by_id + i, zero);
   }
   for (; i < n; i++) {

@@ -2,6 +2,8 @@
 #ifndef ANNB_STORE_KERNELS_LEAD_H
 #define ANNB_STORE_KERNELS_LEAD_H
 
+#include "bit_positions.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,16 +12,17 @@
 /* Whether more than 63 zeros are between the last one of `before` and the first of `word`, the next 64 bits; neither is zero. */
 __attribute__((always_inline)) static inline bool annb_lead_far(uint64_t word, uint64_t before) { return (word & (0 - word)) > before; }
 
-/* The bits up to the last one that counts, when `word` ends at bit `end` and its last `spare` ones, not all, do not. */
+/* The bits up to the last one that counts, when `word` ends at bit `end` and its last `spare` ones, not all, do not. Without branches, which
+ * no one could foresee. */
 __attribute__((always_inline)) static inline size_t annb_lead_end(size_t end, uint64_t word, size_t spare) {
-  for (unsigned half = 32; half > 0; half /= 2) { /* drop as many bits as have no more ones than that */
-    size_t ones = (size_t)__builtin_popcountll(word >> (64 - half));
-    bool drop = ones <= spare;
-    spare -= drop ? ones : 0;
-    end -= drop ? half : 0;
-    word <<= drop ? half : 0;
-  }
-  return end;
+  const uint64_t each = UINT64_C(0x0101010101010101), top = each << 7;
+  uint64_t sums = word - (word >> 1 & each * 0x55);
+  sums = (sums & each * 0x33) + (sums >> 2 & each * 0x33);
+  sums = ((sums + (sums >> 4)) & each * 0x0f) * each; /* byte j: ones up to byte j */
+  uint64_t wanted = (sums >> 56) - spare - 1;       /* so many ones are before the last that counts */
+  uint64_t before = ((((wanted * each | top) - sums) & top) >> 7) * each >> 56; /* bytes whose ones are all before it */
+  uint64_t places = annb_bit_positions[word >> 8 * before & 255], rank = wanted - (sums << 8 >> 8 * before & 255);
+  return end - 64 + 8 * before + (places >> 8 * rank & 255) + 1;
 }
 
 /* The kernels lead16 and lead32, one by one; to one of the two. */

@@ -87,9 +87,8 @@ def reference(example_store):
     return epochs_of(make(example_store), 4)
 
 
-@pytest.mark.parametrize(
-    "workers, method, persistent", [(1, "fork", False), (2, "fork", False), (3, "fork", True), (2, "spawn", False), (1, "spawn", True)]
-)
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("workers, method", [(1, "fork"), (2, "fork"), (3, "fork"), (1, "spawn"), (2, "spawn"), (2, "forkserver")])
 def test_workers(example_store, reference, workers, method, persistent):
     loader = make(example_store)
     data = DataLoader(loader, batch_size=None, num_workers=workers, multiprocessing_context=method, persistent_workers=persistent)
@@ -198,6 +197,7 @@ def test_ddp(example_store, tmp_path, world, workers):
         every = np.concatenate(batches)
         assert set(every) == set(range(N)) and len(batches) == -(-63 // world) * world
     assert not any(np.array_equal(a, b) for g in got for a, b in zip(*g["epochs"]))
+    assert all(set(np.concatenate(g["epochs"][0])) != set(np.concatenate(g["epochs"][1])) for g in got)
     if not workers:
         assert set(np.concatenate([b for g in got for b in g["resumed"]])) == set(range(N))
         resume_with_one_rank(example_store, got, world)
