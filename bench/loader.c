@@ -137,8 +137,9 @@ static void measure_cold(bench *b, annb_access access) {
     double rate = (double)r.bytes / r.seconds, after = lap_random_reads(b->o.store, r.bytes / r.n_cells * 16, 1);
     double reads = before > 0 ? (before + after) / 2 : after;
     before = after;
-    printf("cold, %s: %.0f MB/s compressed, %.0f cells/s, %.0f CPU ms; random reads of %llu bytes, 32 at a time: %.0f MB/s; first batch %.1f ms\n",
-           name, rate / 1e6, (double)r.n_cells / r.seconds, r.cpu * 1e3, (unsigned long long)(r.bytes / r.n_cells * 16), reads / 1e6, r.first * 1e3);
+    printf("cold, %s: %.0f MB/s compressed, %.0f cells/s, %.0f CPU ms, first batch %.1f ms; ", name, rate / 1e6,
+           (double)r.n_cells / r.seconds, r.cpu * 1e3, r.first * 1e3);
+    printf("random reads of %llu bytes, 32 at a time: %.0f MB/s\n", (unsigned long long)(r.bytes / r.n_cells * 16), reads / 1e6);
     shares[i] = 100 * rate / reads;
   }
   char what[128];

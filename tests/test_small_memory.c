@@ -11,12 +11,17 @@ enum { MIB = 1 << 20, COLS = 4000, MOST_LOADERS = 4 };
 
 static annb_error err;
 static char dir[256];
-static bool on_disk;
+static bool on_disk; /* else the tests of little memory are left out */
 
 /* Beside the program when temporary files are kept in memory. */
 static void setup(void) {
+  const char *preload = getenv("LD_PRELOAD");
   maker_tmpdir(dir);
   on_disk = !limited_in_memory(dir);
+  if (preload && strstr(preload, "vgpreload")) { /* valgrind itself needs more than the memory allowed */
+    on_disk = false;
+    return;
+  }
   char program[200] = "";
   ssize_t n = on_disk ? 0 : readlink("/proc/self/exe", program, sizeof program - 1);
   if (n <= 0 || limited_in_memory(program)) return;
@@ -40,8 +45,8 @@ static void make_store(const char *path, uint64_t n_cells, uint32_t nnz) {
   OK(annb_txn_begin(path, ANNB_TXN_CREATE, &txn, &err));
   OK(annb_txn_add_matrix(txn, &(annb_matrix_spec){.name = "X", .n_cols = COLS, .axes = ANNB_OBS_VAR, .dtype = ANNB_F32}, &matrix, &err));
   OK(annb_txn_add_part(txn, &(annb_part_spec){n_cells, COLS, ANNB_NONE, ANNB_NONE, ANNB_NONE, ANNB_NONE}, &part, &err));
-  OK(annb_matrix_writer_open(txn, &(annb_matrix_writer_options){.n_cols = COLS, .dtype = ANNB_F32, .form = ANNB_CSR, .expected_rows = n_cells,
-                                                                .expected_nnz = n_cells * nnz, .n_threads = 2}, &writer, &err));
+  OK(annb_matrix_writer_open(txn, &(annb_matrix_writer_options){.n_cols = COLS, .dtype = ANNB_F32, .form = ANNB_CSR,
+                                                                .expected_rows = n_cells, .expected_nnz = n_cells * nnz, .n_threads = 2}, &writer, &err));
   for (uint64_t first = 0; first < n_cells; first += ROWS) {
     uint64_t n = n_cells - first < ROWS ? n_cells - first : ROWS;
     for (uint64_t k = 0; k < n * nnz; k++) {
@@ -134,8 +139,9 @@ static void compare(lap l, uint64_t bytes, double slower, double most) {
   }
   ck_assert_msg(status == 0, "access %d, b = %u: ended with %d", l.access, (unsigned)l.block_size, status);
   ck_assert_msg(little[SUM] == plenty[SUM], "not the same batches");
+  double n = (double)(l.n_cells * l.n_loaders);
   printf("access %d, b = %u, %u MiB: %.0f cells/s, with plenty %.0f; from the device %.1f MB, with plenty %.1f MB\n", l.access,
-         (unsigned)l.block_size, (unsigned)(bytes / MIB), (double)(l.n_cells * l.n_loaders) / little[SECONDS], (double)(l.n_cells * l.n_loaders) / plenty[SECONDS],
+         (unsigned)l.block_size, (unsigned)(bytes / MIB), n / little[SECONDS], n / plenty[SECONDS],
          little[BYTES] / 1e6, plenty[BYTES] / 1e6);
   ck_assert_msg(little[SECONDS] < slower * plenty[SECONDS] + 1, "%.2f s, with plenty of memory %.2f s", little[SECONDS], plenty[SECONDS]);
   ck_assert_msg(little[BYTES] <= most, "%.0f bytes, with plenty of memory %.0f", little[BYTES], plenty[BYTES]);
@@ -183,13 +189,14 @@ START_TEST(opening) {
     ck_assert(limited_run(0, run_lap, &l, i ? large : small, &status));
     ck_assert_int_eq(status, 0);
   }
-  ck_assert_msg(large[OPEN_ANONYMOUS] <= small[OPEN_ANONYMOUS] + 128 * 1024, "%.0f bytes, then %.0f", small[OPEN_ANONYMOUS], large[OPEN_ANONYMOUS]);
+  ck_assert_msg(large[OPEN_ANONYMOUS] <= small[OPEN_ANONYMOUS] + 128 * 1024, "%.0f bytes, then %.0f", small[OPEN_ANONYMOUS],
+                large[OPEN_ANONYMOUS]);
   ck_assert_msg(large[ANONYMOUS] <= small[ANONYMOUS] + 512 * 1024, "%.0f bytes, then %.0f", small[ANONYMOUS], large[ANONYMOUS]);
   ck_assert_msg(large[OPEN_BYTES] <= 128 * 1024, "%.0f bytes read to open", large[OPEN_BYTES]);
   /* what is read ahead meanwhile is counted too: a few fetches of four runs, each with its index pages */
   ck_assert_msg(large[BYTES] <= 2 * MIB, "%.0f bytes read for a batch", large[BYTES]);
-  printf("open: %.0f bytes read, %.0f bytes of memory; %.0f and %.0f with a batch\n", large[OPEN_BYTES], large[OPEN_ANONYMOUS], large[BYTES],
-         large[ANONYMOUS]);
+  printf("open: %.0f bytes read, %.0f of memory; %.0f and %.0f with a batch\n", large[OPEN_BYTES], large[OPEN_ANONYMOUS],
+         large[BYTES], large[ANONYMOUS]);
 }
 END_TEST
 

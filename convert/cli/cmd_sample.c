@@ -46,7 +46,8 @@ static const struct argp parser = {
     .args_doc = "STORE...",
     .children = cli_sampling_children,
     .doc = "Print the minibatches of an epoch, a line each: its number in the epoch, then the rows of the store."
-           "\vThe order depends on seed, epoch, -b, -m, -f and the number of cells (with --where: which cells) alone. Nothing of the matrices is read."};
+           "\vThe order depends on seed, epoch, -b, -m, -f and the number of cells (with --where: which cells) alone. "
+           "Nothing of the matrices is read."};
 
 static void print_batch(const annb_batch *batch, bool labels) {
   printf("%" PRIu64 ":", batch->batch);
