@@ -310,15 +310,6 @@ bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {
   return true;
 }
 
-void annb_io_populate(const annb_map *map, uint64_t offset, uint64_t length) {
-#ifdef MADV_POPULATE_READ
-  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = offset / page * page;
-  (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(offset + length - at), MADV_POPULATE_READ);
-#else
-  (void)map, (void)offset, (void)length;
-#endif
-}
-
 bool annb_io_tells_residency(const char *path) {
   struct stat st;
   return !stat(path, &st) && (geteuid() == 0 || st.st_uid == geteuid());

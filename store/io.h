@@ -59,8 +59,6 @@ void annb_io_free_names(char **names, size_t n);
 /* Reading ahead in a map. `offset` and `length` in bytes, inside the map; failures are ignored. Residency is that of each page. */
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
 bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length);
-/* Enter resident pages into the page table, so that those who touch them do not fault. Does nothing before Linux 5.14. */
-void annb_io_populate(const annb_map *map, uint64_t offset, uint64_t length);
 /* Whether residency is told the truth of files like this one: the kernel tells it to owners only. */
 bool annb_io_tells_residency(const char *path);
 /* Whether the file or directory is on a network or user-space filesystem, where page faults are slow. */

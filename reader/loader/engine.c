@@ -92,7 +92,6 @@ static void *plan(void *user) {
   }
   if (before) (void)free_unit(e, k);
   if (before && !e->stop) finish_unit(e, before);
-  if (!e->stop) e->loader->populated = true;
   pthread_mutex_unlock(&e->lock);
   return NULL;
 }

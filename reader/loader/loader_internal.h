@@ -84,7 +84,6 @@ struct annb_loader {
   annb_loader_options options; /* defaults filled in, pointers not to be used */
   annb_access access;
   bool tells_residency;
-  bool populated; /* an epoch has touched the files' pages; the planner's alone */
   annb_loader_source *matrices;
   annb_loader_names *labels;
   uint32_t n_matrices, n_labels;

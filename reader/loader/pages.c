@@ -30,11 +30,7 @@ static bool all_resident(const annb_planner *planner, const span *spans, uint64_
 }
 
 static void ask(annb_planner *planner, const span *spans, uint64_t n) {
-  if (all_resident(planner, spans, n)) {
-    for (uint64_t i = 0; i < n && !planner->loader->populated; i++)
-      annb_io_populate(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
-    return;
-  }
+  if (all_resident(planner, spans, n)) return;
   for (uint64_t i = 0; i < n; i++) {
     annb_io_will_need(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
     planner->bytes_read += spans[i].end - spans[i].first;
