@@ -73,7 +73,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
 .PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long check-torch
-.PHONY: check-peers bench bench-programs bench-python bench-python-peers bench-codec bench-loader bench-convert fuzz install uninstall clean
+.PHONY: check-install check-peers bench bench-programs bench-python bench-python-peers bench-codec bench-loader bench-convert fuzz install uninstall clean
 .PHONY: deps deps-test deps-bench venv package
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -172,6 +172,7 @@ deps-bench:
 VENV := build/venv
 VENV_TORCH := build/venv-torch
 VENV_PEERS := build/venv-peers
+VENV_ANNBATCH := build/venv-annbatch
 $(VENV)/.ready: tests/requirements.txt
 $(VENV_TORCH)/.ready: tests/requirements.txt tests/requirements-torch.txt
 $(VENV_PEERS)/.ready: tests/requirements.txt tests/requirements-torch.txt tests/requirements-peers.txt
@@ -227,10 +228,15 @@ check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: wor
 	@$(call install_package,$(VENV_TORCH))
 	@VENV=$(VENV_TORCH) tests/run.sh torch
 
-# annbatch needs Python 3.12 or later: make check-peers PYTHON=python3.13; its tests are skipped with older ones.
-check-peers: deps-test $(VENV_PEERS)/.ready ## the package beside scDataset and annbatch
+check-install: ## pip install from the checkout, the sdist and the wheel, each followed by README's Python examples
+	@scripts/deps.sh build python
+	@PYTHON='$(PYTHON)' tests/install.sh build/install
+
+check-peers: deps-test $(VENV_PEERS)/.ready ## the package beside scDataset, Lightning, scvi-tools and annbatch (where there is a Python 3.12)
 	@$(call install_package,$(VENV_PEERS))
-	@VENV=$(VENV_PEERS) tests/run.sh peers
+	@scripts/newer_venv.sh $(VENV_ANNBATCH) tests/requirements.txt tests/requirements-annbatch.txt
+	@[ ! -e $(VENV_ANNBATCH) ] || { $(call install_package,$(VENV_ANNBATCH)); }
+	@VENV=$(VENV_PEERS) VENV_ANNBATCH=$(VENV_ANNBATCH) tests/run.sh peers annbatch
 
 bench: deps-bench ## build everything in bench/ and run the benchmarks bench_*
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
@@ -244,7 +250,7 @@ bench-python-peers: deps-bench $(VENV_TORCH)/.ready
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
 	@$(call install_package,$(VENV_TORCH))
 	@$(VENV_TORCH)/bin/pip install -qq --no-deps "$$(grep '^scDataset==' tests/requirements-peers.txt)" || echo "bench: scDataset could not be installed: without it" >&2
-	@scripts/bench_venv.sh build/venv-bench
+	@scripts/newer_venv.sh build/venv-bench bench/requirements.txt
 	@$(VENV_TORCH)/bin/python bench/python/peers.py $(BENCH_ARGS)
 bench-codec: ## measure record codecs and stores beside memcpy; BENCH_ARGS='[FILE.h5ad] [--store DIR] …', see build/release/bench/codec --help
 bench-codec: deps-bench
@@ -261,7 +267,7 @@ bench-loader: deps-bench
 bench-convert: ## measure packing and export beside annbatch, cellstream and anndata; BENCH_ARGS='--cells 300000 --genes 30000 …', see bench/convert.py --help
 bench-convert: deps-bench
 	@$(MAKE) --no-print-directory -j$(JOBS) bench-programs
-	@scripts/bench_venv.sh build/venv-bench
+	@scripts/newer_venv.sh build/venv-bench bench/requirements.txt
 	@$(PYTHON) bench/convert.py --build $(B) $(BENCH_ARGS)
 fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run FUZZ_N inputs of each codec (10000000)
 	@mkdir -p build/fuzz

@@ -1,6 +1,6 @@
 """Train scVI from a packed store, with a column of obs as batch: scvi_datamodule.py STORE BATCH_COLUMN [EPOCHS]
 
-scvi-tools takes a custom datamodule in place of an AnnData (an experimental interface of theirs; training was run with scvi-tools 1.4.2 on Python 3.11; its last line, not).
+scvi-tools takes a custom datamodule in place of an AnnData (an experimental interface of theirs; run with scvi-tools 1.4.2).
 Nothing is loaded beforehand: minibatches are decoded as training asks for them. X must hold counts.
 """
 

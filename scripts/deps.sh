@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Install the packages that are missing: deps.sh GROUP… with the groups build, test, bench, valgrind, aarch64.
+# Install the packages that are missing: deps.sh GROUP… with the groups build, python, test, bench, valgrind, aarch64.
 # Says nothing when nothing is missing. Debian and Ubuntu; elsewhere it names the packages and fails when a library is not found.
 set -eu
 
 build=(gcc libc6-dev make pkg-config libhdf5-dev liblz4-dev libxxhash-dev libdeflate-dev nettle-dev libjansson-dev)
-test=(binutils check g++ libsimde-dev python3 python3-dev python3-venv)
+python=(python3 python3-dev python3-venv)
+test=(binutils check g++ libsimde-dev "${python[@]}")
 bench=(libzstd-dev libblosc-dev liblz4-dev)
 valgrind=(valgrind)
 aarch64=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross make qemu-user)
@@ -13,11 +14,12 @@ wanted=()
 for group in "$@"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
+    python) wanted+=("${python[@]}") ;;
     test) wanted+=("${test[@]}") ;;
     bench) wanted+=("${bench[@]}") ;;
     valgrind) wanted+=("${valgrind[@]}") ;;
     aarch64) wanted+=("${aarch64[@]}") ;;
-    *) echo "deps.sh: unknown group '$group' (build, test, bench, valgrind, aarch64)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown group '$group' (build, python, test, bench, valgrind, aarch64)" >&2; exit 2 ;;
   esac
 done
 

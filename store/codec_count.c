@@ -1,33 +1,12 @@
 /* Codec 3 (SPEC.md 3.5.1): values that are whole numbers. */
 #include "codec_kinds.h"
+#include "encode_loops.h"
 #include "rice.h"
 #include "whole.h"
 
 #include <annblock/annblock.h>
 
 enum { FIXED = 2, SLOT_CODES = 2, MAX_BASE_BYTES = 10, SMALL = 1 << 24 /* floats hold whole numbers up to this */ };
-
-/* codes[i] = value i − *base, the base being the smallest value: the usual case, floats below 2^24. */
-static bool codes_of_f32(const uint8_t *values, uint32_t n, uint32_t *codes, int64_t *base) {
-  int32_t low = SMALL, high = -SMALL;
-  uint32_t bad = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    float f;
-    uint32_t bits;
-    memcpy(&f, values + 4 * (size_t)i, sizeof f);
-    memcpy(&bits, &f, sizeof bits);
-    bool inside = f > -SMALL && f < SMALL;
-    int32_t x = (int32_t)(inside ? f : 0.5f);
-    bad |= (uint32_t)((float)x != f) | (uint32_t)(bits == 0x80000000u);
-    low = x < low ? x : low;
-    high = x > high ? x : high;
-    codes[i] = (uint32_t)x;
-  }
-  if (bad) return false;
-  for (uint32_t i = 0; i < n; i++) codes[i] -= (uint32_t)low;
-  *base = low;
-  return true;
-}
 
 static bool codes_of(annb_dtype dtype, const uint8_t *values, uint32_t n, uint32_t *codes, int64_t *base) {
   size_t vw = annb_dtype_size(dtype);
@@ -73,7 +52,10 @@ size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, c
   if (shape->nnz == 0) return 0;
   uint32_t *codes = annb_scratch_get(scratch, SLOT_CODES, ((size_t)shape->nnz + ANNB_KERNEL_SLACK) * sizeof *codes);
   if (!codes) return 0;
-  bool whole = shape->dtype == ANNB_F32 && codes_of_f32(values, shape->nnz, codes, &base);
+  const annb_encode_loops *loops = scratch->loops ? scratch->loops : annb_encode_loops_best();
+  int32_t low;
+  bool whole = shape->dtype == ANNB_F32 && loops->codes_f32(values, shape->nnz, codes, &low);
+  if (whole) base = low;
   if (!whole && !codes_of(shape->dtype, values, shape->nnz, codes, &base)) return 0;
   unsigned flags = base == 1 ? 0 : ANNB_RICE_BASE;
   if (flags) used += put_base(head + used, base);

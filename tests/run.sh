@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run groups of tests and count them: run.sh c|scripts|python|package|torch|peers…
+# Run groups of tests and count them: run.sh c|scripts|python|package|torch|peers|annbatch…
 #   B        build folder with tests/ and annblock     RUNNER  a command before each C test, like valgrind
 #   VENV     virtual environment of the Python tests, default build/venv
 #   T        only this C test                          ANNB_TEST_LONG=1  the slow tests too
@@ -70,8 +70,13 @@ for group in "$@"; do
     python) run_python pytest tests ;;
     package) run_python package python/tests --ignore python/tests/with_torch --ignore python/tests/with_peers ;;
     torch) run_python torch python/tests/with_torch ;;
-    peers) run_python peers python/tests/with_peers ;;
-    *) echo "run.sh: unknown group '$group' (c, scripts, python, package, torch, peers)" >&2; exit 2 ;;
+    peers) run_python peers python/tests/with_peers -k "not annbatch" ;;
+    annbatch)
+      VENV=${VENV_ANNBATCH:-build/venv-annbatch}
+      if [ -e "$VENV" ]; then run_python annbatch python/tests/with_peers -k annbatch
+      else echo "SKIPPED annbatch: it needs Python 3.12 or later"; skipped=$((skipped + 1)); fi
+      ;;
+    *) echo "run.sh: unknown group '$group' (c, scripts, python, package, torch, peers, annbatch)" >&2; exit 2 ;;
   esac
 done
 [ ${#bad[@]} -gt 0 ] && echo "failed: ${bad[*]}"

@@ -1,6 +1,7 @@
 /* Every kernel against the scalar one: all widths, many lengths, all misalignments, at guard pages; and on bytes of any kind. */
 #include "../store/kernels/kernels.h"
 #include "codec_help.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -492,9 +493,5 @@ int main(void) {
   tcase_add_loop_test(cases, marks_agree, 0, (int)n);
   tcase_add_loop_test(cases, marks_end_at_guard_pages, 0, (int)n);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -12,9 +12,10 @@ cast = ffi.cast
 class Batch(dict):
     """A minibatch: a dictionary whose keys are also attributes.
 
-    `X` and the other matrices asked for, by name (csr_array, numpy array or torch tensor: as `output` says); `obs`: a dictionary with the
-    codes of each label (int32, -1 = missing); `rows`: the row numbers (of all stores together); `epoch`, `step` (of this rank), `batch`
-    (its number in the epoch). `batch["cell_line"]` finds a label too. The memory goes back to the loader when the arrays are dropped.
+    `X` and the other matrices asked for, by name, n × genes (csr_array, numpy array or torch tensor: as `output` says); `obs`: a dictionary
+    with the n codes of each label (int32, tensors int64; -1 = missing); `rows`: the n row numbers (int64; of all stores together); `epoch`,
+    `step` (of this rank), `batch` (its number in the epoch), each an int. `batch["cell_line"]` finds a label too. The memory goes
+    back to the loader when the arrays are dropped.
     """
 
     def __missing__(self, key):
@@ -114,12 +115,12 @@ def csr_to_torch(n_cols):
     return make
 
 
-def wrap(batch, matrices, labels, tensor):
-    """The Batch of a filled annb_batch, which it keeps until its arrays are gone.
+def wrap(batch, matrices, labels, tensor, owner=None):
+    """The Batch of a filled annb_batch, which it keeps, and `owner` with it, until its arrays are gone.
 
     `matrices`: (name, dtype's str, what makes a sparse matrix of its arrays) of each; `tensor`: torch.from_numpy or None.
     """
-    memory, n = Memory(batch), batch.n_rows
+    memory, n = Memory((batch, owner)), batch.n_rows
     out = Batch()
     for i, (name, kind, make) in enumerate(matrices):
         m = batch.matrices[i]

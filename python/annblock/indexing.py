@@ -37,6 +37,8 @@ def resolve_array(key, n, names, what):
     if array.ndim != 1:
         raise errors.ArgumentError(
             f"{what}s are chosen by one number, name, slice, mask or one-dimensional array, not by {array.ndim} dimensions"
+            if array.ndim
+            else f"{what}s are chosen by a number, name, slice, mask or array, not by {key!r}"
         )
     if array.dtype == np.bool_:
         if len(array) != n:

@@ -70,6 +70,8 @@ class Matrix:
         return rows, None if whole else indexing.resolve(genes, self.shape[1], self._genes, "gene").astype(np.int64)
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) > 2:
+            raise errors.ArgumentError(f"[rows, genes] are two, not {len(key)}: several rows are a list, like [[5, 3, 8]]")
         rows, genes = self._split(key)
         if self.form == "dense":
             values = self.dense(rows)
@@ -132,7 +134,7 @@ class Matrix:
     ) -> np.ndarray:
         """`rows` as a numpy array of n × n_vars, row-major. Repeated indices are summed. `out`: a C-contiguous array to fill instead."""
         rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
-        dtype = np.dtype(dtype) if dtype is not None else self.dtype if out is None else out.dtype
+        dtype = as_dtype(dtype) if dtype is not None else self.dtype if out is None else out.dtype
         shape = (len(rows), self.shape[1])
         if out is None:
             out = np.empty(shape, dtype)
@@ -158,11 +160,19 @@ class Matrix:
         """What CSR values come as when `dtype` is asked for."""
         if dtype is None:
             return np.dtype(np.float32) if self.dtype == np.float16 else self.dtype
-        return np.dtype(dtype)
+        return as_dtype(dtype)
 
     def delivered(self, dtype):
         """The type to ask C for: bytes of a bool matrix may be any, as uint8 they come as 0 and 1."""
         return np.dtype(np.uint8) if self.dtype == dtype == np.bool_ else dtype
+
+
+def as_dtype(value):
+    """The numpy dtype that `value` names; ArgumentError."""
+    try:
+        return np.dtype(value)
+    except (TypeError, ValueError):
+        raise errors.ArgumentError(f"dtype: numpy has no type {value!r}; ask for one like 'float32' or 'int64'") from None
 
 
 def matrix_of(store, name):

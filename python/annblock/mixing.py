@@ -30,7 +30,8 @@ def entropy(stores: Any, label: str, *, batches: int = 20_000, epoch: int = 0, *
     """The entropy of the categorical obs column `label` within minibatches of `Loader(stores, **options)`: an `Entropy`.
 
     The loader's own order is simulated, with up to `batches` batches spread over the epoch; no matrix is read. A last batch that is
-    shorter does not count, nor do batches without labels, as in `annblock entropy`, which gives the same numbers.
+    shorter does not count, nor do batches without labels, as in `annblock entropy`, which gives the same numbers. ArgumentError for a
+    column that is not categorical, NotFoundError for one that is not there.
 
     >>> found = annblock.entropy(example_store, "cell_line", batch_size=64, block_size=16)
     >>> found.classes, found.mean < found.label < 2.6
@@ -39,7 +40,7 @@ def entropy(stores: Any, label: str, *, batches: int = 20_000, epoch: int = 0, *
     from .loader import Loader
 
     loader = Loader(stores, matrices=(), **options)
-    codes = make.union_codes(loader.stores, label)[0]
+    codes = make.codes_of(loader.store, label)
     members = codes if loader.chosen is None else codes[loader.chosen.astype(np.int64)]
     found = [bits(codes[rows]) for rows in simulate(loader, epoch, batches)]
     if not found:
@@ -64,8 +65,8 @@ def bits(codes):
 
 def simulate(loader, epoch, batches):
     """The rows of up to `batches` batches spread evenly over the epoch."""
-    options = make.Options(loader, loader.stores, {"world": 1}, 1)
-    sources = [(s.store_id, s.generation, s.n_obs) for s in loader.stores]
+    options = make.Options(loader, {"world": 1}, 1)
+    sources = [(s.store_id, s.generation, s.n_obs) for s in loader.store.stores]
     order = Order(sources, ffi.addressof(options.c, "sampler"))
     n = max(min(batches, order.batches), 0)
     for number in range(n):

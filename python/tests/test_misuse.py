@@ -1,7 +1,12 @@
 """What is easily got wrong: options that would give other numbers than meant are refused, and messages say what to do."""
 
+import asyncio
+import gc
+import os
+import pickle
 import sys
 import warnings
+from pathlib import Path
 
 import annblock
 import anndata
@@ -29,6 +34,7 @@ def masked_store(tmp_path_factory):
     var = pd.DataFrame(index=["CD19", "CD3E", "MS4A1", "CD19x"])
     anndata.AnnData(np.arange(48, dtype=np.float32).reshape(12, 4), obs, var).write_h5ad(folder / "a.h5ad")
     annblock.pack(folder / "a.h5ad", folder / "a.annblock")
+    annblock.pack(folder / "a.h5ad", folder / "other.annblock", gene_order="source")
     return folder / "a.annblock"
 
 
@@ -46,7 +52,7 @@ def test_missing_weights_name_the_row(masked_store):
         loader(masked_store, strategy="weighted", weights="weight")
     assert caught.value.row == 3
     with pytest.raises(annblock.ArgumentError, match="row 15 is missing"):
-        loader([masked_store, masked_store], strategy="weighted", weights="weight", rows=range(12, 24))
+        loader([masked_store, masked_store.with_stem("other")], strategy="weighted", weights="weight", rows=range(12, 24))
     rows = [0, 1, 2, 4, 5]  # row 4 has weight 0
     one = loader(masked_store, strategy="weighted", weights="weight", rows=rows, num_samples=400)
     drawn = np.concatenate([b.rows for b in one])
@@ -158,7 +164,98 @@ def test_torch_is_asked_for_at_once(store, monkeypatch):
         annblock.Loader(store, output="torch")
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"batch_size": None}, "batch_size is a number from 1 on, not None"),
+        ({"batch_size": "64"}, "batch_size is a number from 1 on, not '64'"),
+        ({"block_size": 2**40}, "block_size is too large: 1099511627776"),
+        ({"fetch_factor": float("inf")}, "fetch_factor is a number from 1 on, not inf"),
+        ({"seed": None}, "seed is a whole number, not None"),
+        ({"num_samples": -1}, "num_samples is a number from 1 on, not -1"),
+        ({"ring": -1}, "ring is a number from 0 on, not -1"),
+        ({"rank": -1, "world_size": 2}, "rank is a number from 0 on, not -1"),
+        ({"rank": 0, "world_size": 0}, "world_size is a number from 1 on, not 0"),
+        ({"dtype": "float33"}, "dtype: numpy has no type 'float33'"),
+        ({"dtype": "complex64"}, "values cannot be delivered as complex64"),
+    ],
+)
+def test_options_of_other_types(store, options, message):
+    with pytest.raises(annblock.ArgumentError, match=message):
+        iter(loader(store, **options))
+
+
+def test_epochs_of_other_types(store):
+    one = loader(store)
+    for wrong in ("a", None, -1, 1.5, True):
+        with pytest.raises(annblock.ArgumentError, match="an epoch is a number from 0 on"):
+            one.set_epoch(wrong)
+    one.set_epoch(np.int64(3))
+    assert one.epoch == 3
+
+
+def test_more_than_rows_and_genes(store):
+    for key in ((5, 3, 8), (0, 0, 0)):
+        with pytest.raises(annblock.ArgumentError, match=r"\[rows, genes\] are two, not 3: several rows are a list"):
+            store[key]
+    with pytest.raises(annblock.ArgumentError, match=r"not by 1\.5"):
+        store[1.5]
+    for call in (store.matrix().csr, store.matrix().dense):
+        with pytest.raises(annblock.ArgumentError, match="numpy has no type"):
+            call([0], dtype="float33")
+
+
+# ---- moving, deleting, interrupting ----
+
+
+def test_working_directory_does_not_matter(example_h5ad, adata, tmp_path, monkeypatch):
+    """A relative path means the folder where it was given, also after pickling."""
+    monkeypatch.chdir(tmp_path)
+    annblock.pack(example_h5ad, Path("here.annblock"))
+    opened, one = annblock.open(Path("here.annblock")), loader("here.annblock")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for x in (opened, pickle.loads(pickle.dumps(opened))):
+        assert np.array_equal(x[[7, 3]].toarray(), adata.X[[7, 3]].toarray())
+    for x in (one, pickle.loads(pickle.dumps(one))):
+        assert sorted(np.concatenate([b.rows for b in x])) == list(range(2000))
+
+
+def test_deleted_in_the_middle(store, adata):
+    """Threads end with the loader; a batch that was given stays as it is."""
+    threads = len(os.listdir("/proc/self/task"))
+    for _ in range(20):
+        one = loader(store, num_threads=3)
+        batch = next(iter(one))
+        del one
+    gc.collect()
+    assert len(os.listdir("/proc/self/task")) <= threads + 1
+    assert np.array_equal(batch.X.toarray(), adata.X[batch.rows].toarray())
+
+
+def test_inside_asyncio(store):
+    """A loader may be iterated in a coroutine and in an executor's threads, several at once, as notebooks do."""
+
+    async def main():
+        run = asyncio.get_running_loop().run_in_executor
+        loaders = [loader(store, seed=seed) for seed in range(4)]
+        here = [b.rows for b in loader(store)]
+        return here, await asyncio.gather(*(run(None, lambda one=one: [b.rows for b in one]) for one in loaders))
+
+    here, there = asyncio.run(main())
+    assert all(sorted(np.concatenate(rows)) == list(range(2000)) for rows in there)
+    assert all(np.array_equal(a, b) for a, b in zip(here, there[0], strict=True))
+
+
 # ---- converting ----
+
+
+def test_pack_takes_paths(example_h5ad, adata, tmp_path):
+    with pytest.raises(annblock.ArgumentError, match="write it with write_h5ad"):
+        annblock.pack(adata, tmp_path / "s")
+    with pytest.raises(TypeError, match="not int"):
+        annblock.pack(3, tmp_path / "s")
+    assert annblock.pack((p for p in [example_h5ad]), tmp_path / "s").n_parts == 1
 
 
 def test_store_and_file_exchanged(example_h5ad, example_store, tmp_path):

@@ -2,11 +2,14 @@
 
 A program of its own, so that processes which the tests spawn run it too and see the same replacement; with SCDATASET_OVER=numpy nothing is
 replaced. The matrices are dense arrays, which our collection gives back as numpy arrays of the same type: the tests cannot tell, but for
-`is`. Each test draws its data with a seed of its own, as some hold by chance only (a mean that must be above zero).
+`is`. Each test draws its data with a seed of its own, as some hold by chance only (a mean that must be above zero). Their tests with
+processes give each a minute, too short where much else runs: here they wait ten times as long, which changes no result.
 """
 
 import atexit
 import itertools
+import multiprocessing.process
+import multiprocessing.queues
 import os
 import shutil
 import sys
@@ -78,9 +81,18 @@ class Seeds:
         np.random.seed(zlib.crc32(item.nodeid.encode()))
 
 
+def patient(function):
+    def wait(*args, timeout=None, **options):
+        return function(*args, timeout=None if timeout is None else 10 * timeout, **options)
+
+    return wait
+
+
 if __name__ == "__main__":
     import pytest
 
+    multiprocessing.queues.Queue.get = patient(multiprocessing.queues.Queue.get)
+    multiprocessing.process.BaseProcess.join = patient(multiprocessing.process.BaseProcess.join)
     status = pytest.main(sys.argv[1:], plugins=[Seeds()])
     print(f"{next(numbers)} stores read")
     sys.exit(status)

@@ -1,12 +1,14 @@
 """Neighbours over our stores. Each is left out where it is not installed: make check-peers."""
 
-import annblock
+import re
 import subprocess
 import sys
 
+import annblock
 import anndata
 import numpy as np
 import pytest
+from conftest import ROOT
 
 
 def test_scdataset(example_store, adata):
@@ -56,11 +58,27 @@ def test_annbatch_sampler(example_store, adata, strategy):
     assert sorted(np.concatenate(every)) == list(range(2000))
 
 
-def test_lightning_example(example_store, example_h5ad):
+def last_line(program, *arguments):
+    """Of what an example prints."""
+    program = ROOT / "examples" / program
+    done = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, timeout=550)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout.splitlines()[-1]
+
+
+def test_lightning_example(example_store):
     pytest.importorskip("lightning")
-    program = example_h5ad.parent / "lightning_module.py"
-    done = subprocess.run([sys.executable, program, example_store, "cell_line"], capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0 and done.stdout.strip().endswith("after 64 batches"), done
+    said = last_line("lightning_module.py", example_store, "cell_line")
+    loss = re.fullmatch(r"loss ([0-9.]+) after 64 batches", said)
+    assert loss and float(loss[1]) < 2.5
+
+
+def test_scvi_example(example_store):
+    pytest.importorskip("scvi")
+    said = last_line("scvi_datamodule.py", example_store, "plate")
+    assert said.startswith("after 32 minibatches: ")
+    measured = {name: float(value) for name, value in (item.rsplit(" ", 1) for item in said.partition(": ")[2].split(", "))}
+    assert 0 < measured["reconstruction_loss_train"] <= measured["elbo_train"] < 2000
 
 
 def test_annbatch_mask():
