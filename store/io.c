@@ -323,15 +323,6 @@ uint64_t annb_io_faults(void) {
   return getrusage(RUSAGE_THREAD, &usage) ? 0 : (uint64_t)usage.ru_majflt;
 }
 
-void annb_io_populate(const annb_map *map, uint64_t offset, uint64_t length) {
-#ifdef MADV_POPULATE_READ
-  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = offset / page * page;
-  (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(offset + length - at), MADV_POPULATE_READ);
-#else
-  (void)map, (void)offset, (void)length;
-#endif
-}
-
 bool annb_io_tells_residency(const char *path) {
   struct stat st;
   return !stat(path, &st) && (geteuid() == 0 || st.st_uid == geteuid());

@@ -62,8 +62,6 @@ void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
 void annb_io_set_scattered(const annb_map *map, bool scattered);
 void annb_io_set_scattered_fd(int fd); /* likewise, of what is read by annb_io_pread */
 bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length);
-/* Enter resident pages into the page table, so that those who touch them do not fault. Does nothing before Linux 5.14. */
-void annb_io_populate(const annb_map *map, uint64_t offset, uint64_t length);
 /* How often this thread has waited for a page that nobody had asked for; 0 where the system does not tell. */
 uint64_t annb_io_faults(void);
 /* Whether residency is told the truth of files like this one: the kernel tells it to owners only. */

@@ -131,7 +131,6 @@ static void *plan(void *user) {
     step = end;
   }
   finish_before(e);
-  if (!e->stop) e->loader->populated = true;
   pthread_mutex_unlock(&e->lock);
   return NULL;
 }

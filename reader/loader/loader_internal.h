@@ -78,7 +78,6 @@ struct annb_loader {
   annb_loader_options options; /* defaults filled in, pointers not to be used */
   annb_access access;
   bool tells_residency;
-  bool populated; /* an epoch has touched the files' pages; the planner's alone */
   annb_loader_source *matrices;
   const annb_joint_column **labels;
   uint32_t n_matrices, n_labels;

@@ -39,11 +39,7 @@ static void set_scattered(const span *spans, uint64_t n) {
 }
 
 static void ask(annb_planner *planner, const span *spans, uint64_t n) {
-  if (all_resident(planner, spans, n)) {
-    for (uint64_t i = 0; i < n && !planner->loader->populated; i++)
-      annb_io_populate(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
-    return;
-  }
+  if (all_resident(planner, spans, n)) return;
   set_scattered(spans, n);
   for (uint64_t i = 0; i < n; i++) {
     annb_io_will_need(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);

@@ -1,4 +1,4 @@
-/* Kernels for x86-64 with AVX2 (no pdep: it is slow on some machines and no faster here). */
+/* Kernels for x86-64 with AVX2 and BMI2 (no pdep: it is slow on some machines and no faster here). */
 #include "kernels.h"
 
 #ifdef ANNB_HAVE_AVX2
@@ -9,10 +9,12 @@
 #include "words.h"
 #include "x86_vector.h"
 
-#define AVX2 ANNB_TARGET("avx2,bmi,popcnt")
+#define AVX2 ANNB_TARGET("avx2,bmi,bmi2,popcnt")
 #define INLINE AVX2 ANNB_INLINE
 
-static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
+static bool usable(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
 
 INLINE __m128i load64(const void *p) { return _mm_loadl_epi64((const __m128i *)p); }
 INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }

@@ -6,21 +6,45 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Two keys from one load, in any order: more loads would get in the way of those from the bitmap. */
+__attribute__((always_inline)) static inline uint64_t annb_two_keys(const uint32_t *keys) {
+  uint64_t two;
+  memcpy(&two, keys, sizeof two);
+  __asm__("" : "+r"(two)); /* or the compiler makes it two loads */
+  return two;
+}
+
+__attribute__((always_inline)) static inline void annb_mark_key(uint32_t key, uint64_t *words) {
+  words[(key & 0xffff) >> 6] |= UINT64_C(1) << (key & 63);
+}
+
+__attribute__((always_inline)) static inline void annb_place_key(uint32_t key, const uint64_t *words, const uint32_t *below, uint32_t *sorted) {
+  size_t w = (key & 0xffff) >> 6;
+  sorted[below[w] + (uint32_t)__builtin_popcountll(words[w] & ~(UINT64_MAX << (key & 63)))] = key;
+}
+
 /* keys[i] to sorted[place], by the low 16 bits, which are distinct and below 64 × n_words ≤ 65536. One word per key is written out of
  * order: two would take longer than parting the words afterwards. */
 __attribute__((always_inline)) static inline void annb_place_keys(const uint32_t *keys, size_t n, size_t n_words, uint32_t *sorted) {
   uint64_t words[1024]; /* of 64 ids */
   uint32_t below[1024], sum = 0;
   memset(words, 0, n_words * sizeof *words);
-  for (size_t i = 0; i < n; i++) words[(keys[i] & 0xffff) >> 6] |= UINT64_C(1) << (keys[i] & 63);
+  for (size_t i = 0; i + 2 <= n; i += 2) {
+    uint64_t two = annb_two_keys(keys + i);
+    annb_mark_key((uint32_t)two, words);
+    annb_mark_key((uint32_t)(two >> 32), words);
+  }
+  if (n % 2) annb_mark_key(keys[n - 1], words);
   for (size_t w = 0; w < n_words; w++) {
     below[w] = sum;
     sum += (uint32_t)__builtin_popcountll(words[w]);
   }
-  for (size_t i = 0; i < n; i++) {
-    size_t id = keys[i] & 0xffff, w = id >> 6;
-    sorted[below[w] + (uint32_t)__builtin_popcountll(words[w] & ~(UINT64_MAX << (id & 63)))] = keys[i];
+  for (size_t i = 0; i + 2 <= n; i += 2) {
+    uint64_t two = annb_two_keys(keys + i);
+    annb_place_key((uint32_t)two, words, below, sorted);
+    annb_place_key((uint32_t)(two >> 32), words, below, sorted);
   }
+  if (n % 2) annb_place_key(keys[n - 1], words, below, sorted);
 }
 
 #endif
