@@ -15,8 +15,13 @@ def cellstream(source, out):
 
 
 def annbatch(source, out):
+    import zarr
+    import zarrs  # its codecs, which annbatch recommends: they have to be asked for
     from annbatch import DatasetCollection
 
+    zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline", "threading.max_workers": THREADS})
+    if not zarr.registry.get_pipeline_class().__module__.startswith(zarrs.__name__):
+        sys.exit("zarr does not use the pipeline of zarrs")
     begin = time.perf_counter()
     DatasetCollection(out, mode="w").add_adatas([source], shuffle=False)
     return time.perf_counter() - begin
