@@ -4,6 +4,7 @@
 #include "../store/error.h"
 #include "../store/txn.h"
 #include "reseal.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/annblock.h>
@@ -851,9 +852,5 @@ int main(void) {
   tcase_add_test(tcase, full_disk_for_offsets);
   tcase_add_test(tcase, published_with_a_store);
   suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

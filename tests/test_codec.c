@@ -1,6 +1,7 @@
 /* Record codecs: exact round trips, selection, and decoders that never leave their buffers whatever the bytes. */
 #define _GNU_SOURCE
 #include "../store/codec_kinds.h"
+#include "suite.h"
 
 #include <annblock/annblock.h>
 #include <check.h>
@@ -473,9 +474,5 @@ int main(void) {
   tcase_add_test(damage, short_records_cannot_claim_much_memory);
   suite_add_tcase(suite, rows);
   suite_add_tcase(suite, damage);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

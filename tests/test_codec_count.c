@@ -3,6 +3,7 @@
 #include "../store/kernels/kernels.h"
 #include "../store/whole.h"
 #include "codec_row.h"
+#include "suite.h"
 
 #include <annblock/annblock.h>
 #include <check.h>
@@ -254,9 +255,5 @@ int main(void) {
   tcase_add_test(cases, long_quotients_are_refused);
   tcase_add_test(cases, values_beyond_the_dtype_are_refused);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include "../store/codec_kinds.h"
 #include "../store/kernels/kernels.h"
 #include "codec_row.h"
+#include "suite.h"
 
 #include <annblock/annblock.h>
 #include <check.h>
@@ -138,9 +139,5 @@ int main(void) {
   tcase_add_test(cases, too_many_values_are_left_alone);
   tcase_add_test(cases, wrong_fields_are_refused);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

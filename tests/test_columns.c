@@ -1,5 +1,6 @@
 /* Columns of obs and var: every kind and dtype, masks, views, strings, and files that do not fit. */
 #include "column_maker.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,9 +319,5 @@ int main(void) {
   tcase_add_test(tc, chunks);
   tcase_add_loop_test(tc, columns_that_do_not_fit, BAD_LENGTH, BAD_STRING + 1);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

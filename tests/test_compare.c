@@ -1,6 +1,7 @@
 /* annb_compare sees every difference that matters, says where, and sees none where there is none. */
 #include "../convert/source/h5.h"
 #include "h5_make.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/convert.h>
@@ -458,9 +459,5 @@ int main(void) {
   tcase_add_test(cases, test_stop);
   tcase_add_test(cases, test_unreadable);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

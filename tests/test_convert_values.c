@@ -1,5 +1,6 @@
 /* Conversion of values: named cases at the edges of every range, and all 16-bit values. */
 #include "../reader/convert_values.h"
+#include "suite.h"
 
 #include <annblock/annblock.h>
 
@@ -297,9 +298,5 @@ int main(void) {
   tcase_add_test(tc, sums);
   tcase_add_test(tc, texts);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Damaged files: an error or exactly the right values, never anything else. */
 #include "store_fixture.h"
+#include "suite.h"
 
 #include "../store/manifest.h"
 #include "../store/segment.h"
@@ -187,9 +188,5 @@ int main(void) {
   tcase_add_test(tc, damaged_record);
   tcase_add_test(tc, every_byte_flipped);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include "../store/deliver.h"
 #include "../store/kernels/kernels.h"
 #include "codec_help.h"
+#include "suite.h"
 
 #include <annblock/annblock.h>
 #include <check.h>
@@ -162,9 +163,5 @@ int main(void) {
   tcase_add_test(cases, other_records_are_left_to_others);
   tcase_add_test(cases, damage_is_told);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

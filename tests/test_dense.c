@@ -1,5 +1,6 @@
 /* Fetching dense rows, and matrices that some parts do not have. */
 #include "store_fixture.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,9 +154,5 @@ int main(void) {
   tcase_add_test(tc, dense_repeats);
   tcase_add_test(tc, absent_matrices);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include "../convert/source/h5.h"
 #include "../convert/source/lzf.h"
 #include "../convert/source/unfilter.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <hdf5.h>
@@ -357,9 +358,5 @@ int main(void) {
   tcase_add_test(tc, test_string_chunks);
   tcase_add_test(tc, test_sparse_extent);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include "../store/error.h"
 #include "../store/io.h"
 #include "reseal.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <errno.h>
@@ -411,9 +412,5 @@ int main(void) {
   tcase_add_test(tcase, publish_never_replaces);
   tcase_add_test(tcase, paths);
   suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include "../convert/source/h5.h"
 #include "h5_make.h"
 #include "store_maker.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/convert.h>
@@ -478,9 +479,5 @@ int main(void) {
   tcase_add_test(cases, test_cancel);
   tcase_add_test(cases, test_real);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include "../convert/source/h5.h"
 #include "h5_make.h"
 #include "store_maker.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/convert.h>
@@ -83,7 +84,7 @@ typedef struct asking {
 static void make(const export_case *c, asking *a) {
   const char *const inputs[2] = {source, source};
   const annb_pack_options pack = {.n_threads = 2};
-  *a = (asking){.ranges = {{5000, 11990}, {10, 4000}}, .options = {.n_threads = 2, .compression = c->compression}};
+  *a = (asking){.ranges = {{5000, 11990}, {10, 4000}}, .options = {.n_threads = 2, .compression = c->compression, .in_process = true}};
   snprintf(a->store, sizeof a->store, "%s/store", dir);
   snprintf(a->genes, sizeof a->genes, "%s/genes", dir);
   make_source(c->encoding);
@@ -180,9 +181,5 @@ int main(void) {
   tcase_add_loop_test(stops, test_cancel, 0, N_CASES);
   tcase_add_loop_test(stops, test_full_disk, 0, N_CASES);
   suite_add_tcase(suite, stops);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Fetching rows: every value compared with the matrix that was written, whatever the options, and awkward requests. */
 #include "store_fixture.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -451,9 +452,5 @@ int main(void) {
   tcase_add_test(tc, lossy_values);
   tcase_add_test(tc, part_with_wider_values);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

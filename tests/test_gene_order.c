@@ -1,6 +1,7 @@
 /* Fetching from stores whose records hold permuted genes: every option against plain loops, threads, parts, and what is damaged. */
 #include "order_maker.h"
 #include "store_fixture.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -401,9 +402,5 @@ int main(void) {
   suite_add_tcase(suite, options);
   suite_add_tcase(suite, parts);
   suite_add_tcase(suite, damage);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

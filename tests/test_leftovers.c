@@ -1,5 +1,6 @@
 /* Files of killed writers in tmp/: the next writer removes them, and none of a writer that lives. */
 #include "../store/leftovers.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/annblock.h>
@@ -189,9 +190,5 @@ int main(void) {
   tcase_add_test(tcase, a_lock_keeps_all_files);
   tcase_add_test(tcase, marker_is_never_lost);
   suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* The loader against the reader and the sampler: the same batches, whatever the threads, access and process. */
 #include "store_maker.h"
+#include "suite.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -179,6 +180,41 @@ START_TEST(held) {
 END_TEST
 
 /* Resuming from each batch, and what a state of another loader says. */
+/* With `reuse` arrays of released batches can be read until the loader is closed, whatever they hold then, and there are few of them. */
+START_TEST(reused) {
+  enum { MOST = 400 };
+  made *s = make("s", 4, first_names);
+  const uint8_t *seen[MOST];
+  uint64_t sizes[MOST], n = 0, sum = 0, epochs = 0;
+  annb_loader_options o = options();
+  annb_batch batch;
+  o.reuse = true;
+  o.n_ring = 3;
+  o.n_threads = 2;
+  annb_loader *loader = open_loader(s->store, &o);
+  for (; epochs < 3; epochs++) {
+    OK(annb_loader_set_epoch(loader, epochs, &err));
+    for (uint64_t t = 0; t < annb_loader_len(loader); t++) {
+      OK(annb_loader_next(loader, &batch, &err));
+      check_batch(s, &o, &batch, epochs, t);
+      const annb_batch_matrix *x = &batch.matrices[0];
+      uint64_t i = 0;
+      while (i < n && seen[i] != x->values) i++;
+      ck_assert_uint_lt(i, MOST);
+      if (i == n) seen[n] = x->values, sizes[n++] = 0;
+      if (x->nnz * sizeof(float) > sizes[i]) sizes[i] = x->nnz * sizeof(float);
+      annb_batch_release(&batch);
+    }
+  }
+  ck_assert_uint_le(n, 24); /* 3 in the ring, 2 in work, 1 here; each may grow some times */
+  for (uint64_t i = 0; i < n; i++)
+    for (uint64_t k = 0; k < sizes[i]; k++) sum += seen[i][k];
+  ck_assert_uint_gt(sum, 0);
+  annb_loader_close(loader);
+  drop(s);
+}
+END_TEST
+
 START_TEST(resume) {
   made *s = make("s", 3, first_names);
   annb_loader_options o = options();
@@ -646,6 +682,7 @@ int main(void) {
   tcase_add_checked_fixture(tc, setup, teardown);
   tcase_add_test(tc, whole_epochs);
   tcase_add_test(tc, held);
+  tcase_add_test(tc, reused);
   tcase_add_test(tc, resume);
   tcase_add_test(tc, vocabulary);
   tcase_add_test(tc, wide_indices);
@@ -664,9 +701,5 @@ int main(void) {
   tcase_add_test(tc, memory);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

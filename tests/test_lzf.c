@@ -1,5 +1,6 @@
 /* LZF: known bytes, round trips, damage, and as a filter of HDF5. */
 #include "../convert/source/lzf.h"
+#include "suite.h"
 
 #include <check.h>
 #include <hdf5.h>
@@ -106,9 +107,5 @@ int main(void) {
   tcase_add_test(tc, test_round_trip);
   tcase_add_test(tc, test_filter);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include "../store/error.h"
 #include "../store/manifest.h"
 #include "reseal.h"
+#include "suite.h"
 #include "temp.h"
 
 static char *dir, *path;
@@ -575,9 +576,5 @@ int main(void) {
   tcase_add_test(tcase, names_and_paths);
   tcase_add_test(tcase, latest);
   suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* annb_pack from end to end: what a reader finds in the store; outputs, cancelling and refusals, which leave nothing behind. */
 #include "pack_temp.h"
+#include "suite.h"
 
 #include <fcntl.h>
 
@@ -395,9 +396,5 @@ int main(void) {
   tcase_add_test(tc, test_refusals);
   tcase_add_test(tc, test_real_files);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

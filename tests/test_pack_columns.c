@@ -1,5 +1,6 @@
 /* Columns of every kind and layout, packed and read back; damaged ones are refused. */
 #include "pack_temp.h"
+#include "suite.h"
 
 static void make_group(hid_t parent, const char *name, const char *encoding, hid_t *group) {
   *group = h5_make_group(parent, name);
@@ -327,9 +328,5 @@ int main(void) {
   tcase_add_test(tc, test_number_index_and_many_categories);
   tcase_add_test(tc, test_long_strings);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Stores of parts with other genes and categories: read against dense tables made by hand, hostile maps, and races of appends. */
 #include "store_maker.h"
+#include "suite.h"
 
 #include "../store/io.h"
 #include "../store/txn.h"
@@ -476,9 +477,5 @@ int main(void) {
   tcase_add_test(all, appending);
   tcase_add_test(all, overtaken);
   suite_add_tcase(suite, all);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Opening stores: what is in them, generations, files that do not fit the manifest, threads and forked children. */
 #include "store_fixture.h"
+#include "suite.h"
 
 #include "../store/io.h"
 #include "../store/manifest.h"
@@ -475,9 +476,5 @@ int main(void) {
   tcase_add_loop_test(tc, manifest_disagrees, 0, N_WRONG);
   tcase_add_loop_test(tc, threads_and_fork, 0, 3);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

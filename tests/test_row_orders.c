@@ -1,4 +1,5 @@
 /* The order of a part's rows: the shuffle itself, the object that keeps it, and what is refused of such objects. */
+#include "suite.h"
 #include "temp.h"
 
 #include "../convert/rows/shuffle.h"
@@ -235,9 +236,5 @@ int main(void) {
   tcase_add_test(tc, test_bad_reference);
   tcase_add_test(tc, test_written);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

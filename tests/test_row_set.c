@@ -1,5 +1,6 @@
 /* Row sets against arrays of flags. */
 #include "store_maker.h"
+#include "suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,9 +122,5 @@ int main(void) {
   tcase_add_test(tc, smaller_form);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* X as rows, whatever its form and however little memory there is. */
 #include "source_reader.h"
+#include "suite.h"
 
 /* ---- larger matrices: every form, against the same rows ---- */
 
@@ -299,9 +300,5 @@ int main(void) {
   tcase_add_test(tc, test_cancel);
   tcase_add_test(tc, test_expected);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

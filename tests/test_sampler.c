@@ -1,5 +1,6 @@
 /* Orders of samplers: each row once, reached in any order, uniform over seeds, weights exact. */
 #include "store_maker.h"
+#include "suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -412,9 +413,5 @@ int main(void) {
   tcase_add_test(tc, own_order);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

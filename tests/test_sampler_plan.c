@@ -1,5 +1,6 @@
 /* Dealing batches to ranks and workers, and resuming, over random parameters: all batches once, but for those that do not go round. */
 #include "store_maker.h"
+#include "suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -323,9 +324,5 @@ int main(void) {
   tcase_add_test(tc, rotation);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

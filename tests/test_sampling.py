@@ -161,6 +161,27 @@ def test_entropy(stores):
     assert "plate: 14 labels" in ok("entropy", stores(1003), "--label", "plate").out
 
 
+WHERE = 'plate in ("p2", "p5", "p11")'
+
+
+def chosen(n):
+    return [i for i in range(n) if i * 14 // n in (2, 5, 11)]
+
+
+def test_where(stores):
+    """The order is that of the cells chosen, numbered through."""
+    members = chosen(1003)
+    expected = [[members[i] for i in rows] for rows in batches(len(members), 7, 10, 3, 4, 2)]
+    args = ("-b", 7, "-m", 10, "-f", 3, "--seed", 4, "--epoch", 2)
+    assert [rows for _, rows in sampled(stores(1003), *args, "--where", WHERE)] == expected
+    assert sampled(stores(1003), *args, "--where", "not " + WHERE) != sampled(stores(1003), *args)
+    assert sampled(stores(1003), "--where", 'plate == "p2" and plate == "p3"') == []
+    e = json.loads(ok("entropy", stores(70000), "--label", "plate", "--where", WHERE, "--json").out)
+    assert e["labels"] == 3 and abs(e["total"] - math.log2(3)) < 0.001 and abs(e["entropy"] - e["random"]) < 0.04
+    assert "3 labels, 1.585 bits over all chosen cells" in ok("entropy", stores(70000), "--label", "plate", "--where", WHERE).out
+    assert json.loads(ok("bench", stores(1003), "--seconds", 1, "--json", "--where", WHERE).out)["cells_per_s"] > 0
+
+
 def test_bench(stores):
     keys = ["cells_per_s", "memcpy_cells_per_s", "ratio", "bytes_per_cell", "first_batch_s", "peak_anon_bytes"]
     for more in ([], ["--cold"], ["--access", "pread", "--threads", 2, "--genes", "sorted"], ["-b", 1, "--genes", "stored"]):
@@ -177,6 +198,8 @@ def test_wrong_usage(stores, command, args):
 
 
 def test_refused(stores):
-    for command, *args in (["sample", "--label", "none"], ["entropy", "--label", "none"], ["bench", "--matrix", "none"]):
+    for command, *args in (["sample", "--label", "none"], ["entropy", "--label", "none"], ["bench", "--matrix", "none"],
+                           ["sample", "--where", "none == 1"], ["entropy", "--label", "plate", "--where", "none == 1"],
+                           ["bench", "--where", "none == 1"]):
         r = run(command, stores(1003), *args)
         assert r.code == 1 and "none" in r.err and r.out == ""

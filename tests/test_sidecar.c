@@ -1,6 +1,7 @@
 /* What stays in the sidecar and what goes to the restore file; together they are the source again. */
 #include "h5_make.h"
 #include "split.h"
+#include "suite.h"
 #include "temp.h"
 
 START_TEST(test_plain) {
@@ -319,9 +320,5 @@ int main(void) {
   tcase_add_test(cases, test_reserved);
   tcase_add_loop_test(cases, test_bad_restore, 0, 8);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

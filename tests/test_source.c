@@ -1,5 +1,6 @@
 /* What a source is: its axes, its X, other kinds of files, and every kind of damage by its message. */
 #include "source_reader.h"
+#include "suite.h"
 
 /* ---- the small matrix of most tests ---- */
 
@@ -328,9 +329,5 @@ int main(void) {
   tcase_add_test(tc, test_large_chunk);
   tcase_add_test(tc, test_virtual);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Axes that a source lacks, and which of its members are matrices. */
 #include "source_reader.h"
+#include "suite.h"
 
 #include "../convert/source/matrices.h"
 
@@ -154,9 +155,5 @@ int main(void) {
   tcase_add_test(tc, test_absent_axes_huge);
   tcase_add_test(tc, test_matrices);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

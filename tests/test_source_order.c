@@ -1,6 +1,7 @@
 /* The order of the source's elements: rows as export fetches them, and order objects that are wrong. */
 #include "order_maker.h"
 #include "store_fixture.h"
+#include "suite.h"
 
 #include "../reader/source_order.h"
 #include "../store/order.h"
@@ -388,9 +389,5 @@ int main(void) {
   tcase_add_loop_test(damage, any_bytes, 0, 4);
   suite_add_tcase(suite, rows);
   suite_add_tcase(suite, damage);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* annb_transpose against a plain stable sort: in memory, with few runs, and with several merge levels. */
 #include "../convert/rows/transpose.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -180,9 +181,5 @@ int main(void) {
   tcase_add_test(tc, test_group_too_large);
   tcase_add_test(tc, test_misuse_and_failure);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

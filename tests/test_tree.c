@@ -1,6 +1,7 @@
 /* Copying trees of HDF5 objects: links, references, committed types, large groups, deep ones, awkward values. */
 #include "h5_make.h"
 #include "split.h"
+#include "suite.h"
 #include "temp.h"
 
 START_TEST(test_many_links) {
@@ -360,9 +361,5 @@ int main(void) {
   tcase_add_test(cases, test_user_defined_link);
   tcase_add_test(cases, test_unreachable_reference);
   suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include "../store/error.h"
 #include "../store/publish.h"
 #include "../store/txn.h"
+#include "suite.h"
 #include "temp.h"
 
 #include <annblock/annblock.h>
@@ -759,9 +760,5 @@ int main(void) {
   tcase_add_test(tcase, one_fails_the_other_has_the_same_objects);
   tcase_add_test(tcase, lost_temporary_file);
   suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

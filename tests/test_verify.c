@@ -1,4 +1,5 @@
 /* Verify: a whole store has no finding, and no damage to any byte, length or name of it goes unseen. */
+#include "suite.h"
 #include "temp.h"
 
 #include "../store/manifest.h"
@@ -591,9 +592,5 @@ int main(void) {
   tcase_add_test(tc, progress_reaches_the_end);
   tcase_add_test(tc, a_finding_can_stop_it);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Predicates over obs: each operator on each kind of column, missing values, exact numbers, several parts, and text that is none. */
 #include "column_maker.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -473,9 +474,5 @@ int main(void) {
   tcase_add_test(c, test_limits);
   tcase_add_test(c, test_parts);
   suite_add_tcase(suite, c);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

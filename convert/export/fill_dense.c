@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BATCH (UINT64_C(1) << 19) /* elements */
+
 /* The matrix is written in blocks of whole chunks: as many rows as fit, or fewer columns where one row of chunks does not. */
 typedef struct block {
   uint64_t rows, columns;
@@ -39,8 +41,8 @@ static block choose_block(const annb_filling *f, uint64_t budget) {
 }
 
 /* Elements of the batch with columns [first, first + columns) go to their cells of the block, whose first row is `base`. */
-static annb_status scatter(const annb_filling *f, uint64_t base, uint64_t first, uint64_t columns, uint8_t *cells, annb_error *err) {
-  const annb_fill_batch *b = &f->batch;
+static annb_status scatter(const annb_filling *f, const annb_fill_batch *b, uint64_t base, uint64_t first, uint64_t columns,
+                           uint8_t *cells, annb_error *err) {
   const uint32_t size = f->value_size;
   for (uint64_t r = 0; r < b->n_rows; r++) {
     uint8_t *row = cells + (b->first + r - base) * columns * size;
@@ -69,30 +71,35 @@ static annb_status write_cells(const annb_filling *f, uint64_t row, uint64_t row
                       (unsigned long long)row, (unsigned long long)(row + rows));
 }
 
-static annb_status fill_block(annb_filling *f, uint64_t row, uint64_t rows, uint64_t column, uint64_t columns, uint8_t *cells,
-                              annb_error *err) {
+static annb_status fill_block(annb_filling *f, annb_row_plan *plan, annb_fill_batch *batch, uint64_t row, uint64_t rows, uint64_t column,
+                              uint64_t columns, uint8_t *cells, annb_error *err) {
   annb_status s = ANNB_OK;
   memset(cells, 0, rows * columns * f->value_size);
-  for (uint64_t at = row; !s && at < row + rows; at += f->batch.n_rows) {
-    s = annb_batch_next(f, at, row + rows, err);
-    if (!s) s = scatter(f, row, column, columns, cells, err);
+  for (uint64_t at = row, n_rows, n; !s && at < row + rows; at += n_rows) {
+    s = annb_row_plan_next(plan, at, row + rows, &n_rows, &n, err);
+    if (!s) s = annb_batch_fetch(f, batch, at, n_rows, n, err);
+    if (!s) s = scatter(f, batch, row, column, columns, cells, err);
   }
   return s ? s : write_cells(f, row, rows, column, columns, cells, err);
 }
 
 annb_status annb_fill_dense(annb_filling *f, annb_error *err) {
+  annb_fill_batch batch = {.context = f->fill->context};
+  annb_row_plan plan = {0};
   if (!f->info.n_rows || !f->info.n_cols) return ANNB_OK;
   const block b = choose_block(f, f->fill->memory / 4);
   uint8_t *cells = malloc(b.rows * b.columns * f->value_size);
-  annb_status s = cells ? annb_batch_open(f, f->fill->memory / 4, err) : annb_fail_memory(err);
+  annb_status s = cells ? annb_row_plan_open(&plan, f, BATCH, f->fill->memory / 2, err) : annb_fail_memory(err);
   for (uint64_t row = 0; !s && row < f->info.n_rows; row += b.rows) {
     uint64_t rows = f->info.n_rows - row < b.rows ? f->info.n_rows - row : b.rows;
     for (uint64_t column = 0; !s && column < f->info.n_cols; column += b.columns) {
       uint64_t columns = f->info.n_cols - column < b.columns ? f->info.n_cols - column : b.columns;
-      s = fill_block(f, row, rows, column, columns, cells, err);
+      s = fill_block(f, &plan, &batch, row, rows, column, columns, cells, err);
     }
     if (!s) s = annb_fill_progress(f, row + rows, err);
   }
+  annb_row_plan_close(&plan);
+  annb_batch_free(&batch);
   free(cells);
   return s;
 }

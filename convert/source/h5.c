@@ -44,6 +44,16 @@ annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, 
   return annb_fail(err, status, file, "%s%s%s%s%s", where, text, *cause ? " (HDF5: " : "", cause, *cause ? ")" : "");
 }
 
+annb_status annb_h5_say(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...) {
+  char text[1024], where[512] = "";
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (object) shorten(object, where, sizeof where);
+  return annb_fail(err, status, file, "%s%s", where, text);
+}
+
 static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 enum { SUPERBLOCK = 12, VERSION = 8, OPEN_FLAGS = 11 }; /* the start of a superblock; places in it from version 2 on */

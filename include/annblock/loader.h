@@ -55,18 +55,23 @@ typedef struct annb_loader_options {
   const annb_loader_matrix *matrices; /* NULL: none, only row numbers and labels */
   uint32_t n_matrices;                /* at most 64 */
   /* Categorical obs columns by name, delivered as int32 codes, -1 = missing. Codes are those of the union of the categories of all parts
-   * and stores, in order of appearance (annb_loader_label). ANNB_ENOTFOUND, or ANNB_EINVAL for a column that is not categorical. */
+   * and stores, in order of appearance (annb_loader_label); in a part or store without the column they are -1. ANNB_ENOTFOUND, or
+   * ANNB_EINVAL for a column that is not categorical. */
   const char *const *labels;
   uint32_t n_labels;    /* at most 64 */
   uint32_t n_threads;   /* decoding; 0 = 1; at most 64 */
   uint32_t n_io_threads; /* PREAD; 0 = 16; at most 256 */
   uint32_t n_ring;      /* ready batches; 0 = 4 and two per thread; at most 4096 */
   annb_access access;
+  annb_gene_join join; /* several stores */
+  /* Memory of batches that were released is not freed before annb_loader_close: who still looks at their arrays sees other batches, but no
+   * memory that is gone. For callers that release each batch when they ask for the next one. */
+  bool reuse;
 } annb_loader_options;
 
-/* Stores must be open until the loader is closed. Several stores are one run of rows, in the order given; they must have the matrices
- * with the same number of columns and, where both name them, the same genes in the same order (ANNB_EINVAL says where they
- * differ). Options are copied. No thread is started. */
+/* Stores must be open until the loader is closed. Several are read as annb_union_open(stores, n_stores, options->join) would (its errors
+ * too): one run of rows, in the order given, one list of genes, categories by name. Where all rows are asked for, a part without a matrix
+ * that is not zero there is ANNB_ENOTFOUND here, not in the middle of an epoch. Options are copied. No thread is started. */
 annb_status annb_loader_open(const annb_store *const *stores, uint32_t n_stores, const annb_loader_options *options, annb_loader **out,
                              annb_error *err);
 void annb_loader_close(annb_loader *loader); /* NULL is allowed; ends the threads, waiting for reads under way; batches held stay valid */
