@@ -33,7 +33,7 @@ JOINS = {None: lib.ANNB_JOIN_NONE, "inner": lib.ANNB_JOIN_INNER, "outer": lib.AN
 
 
 def open(
-    path: Path | Store | Sequence[Path | Store], generation: int | None = None, *, join: str | None = None, check_records: bool = True
+    path: Path | Sequence[Path | Store], generation: int | None = None, *, join: str | None = None, check_records: bool = True
 ) -> Store:
     """Open the store at `path` (a directory) for reading: a `Store`.
 
@@ -90,7 +90,7 @@ class Store:
 
     def __init__(
         self,
-        path: Path | Store | Sequence[Path | Store],
+        path: Path | Sequence[Path | Store],
         generation: int | None = None,
         *,
         join: str | None = None,
@@ -102,7 +102,7 @@ class Store:
         several = isinstance(path, (list, tuple))
         out = open_union(path, generation, join, check_records) if several else open_one(path, generation, check_records)
         self._held = ffi.gc(out[0], lib.annb_store_close)
-        self.path = text(lib.annb_store_path(self._held)) if several else os.path.abspath(os.fspath(path))
+        self.path = text(lib.annb_store_path(self._held)) if several else os.path.abspath(os.fspath(path))  # type: ignore[arg-type]
         info = ffi.new("annb_store_info *")
         lib.annb_store_get_info(self._held, info)
         self._n_sources, self._several = int(info.n_sources), several
