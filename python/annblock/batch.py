@@ -87,17 +87,21 @@ class Csr:
         import scipy.sparse
 
         self.kind = scipy.sparse.csr_array
-        self.n_cols = n_cols
+        self.n_cols, self.sorted = n_cols, bool(sorted_indices)
         example = self.kind((np.ones(1, np.float32), np.zeros(1, np.int32), np.array([0, 1], np.int32)), shape=(1, max(n_cols, 1)))
+        if self.sorted:
+            example.has_sorted_indices = True
         self.example = dict(vars(example))
         self.known = {"_shape", "data", "indices", "indptr"} <= self.example.keys()
-        self.sorted = sorted_indices
 
     def __call__(self, indptr, indices, values):
         shape = (len(indptr) - 1, self.n_cols)
         indptr = indptr.astype(indices.dtype)
         if not self.known:
-            return self.kind((values, indices, indptr), shape=shape)
+            out = self.kind((values, indices, indptr), shape=shape)
+            if self.sorted:
+                out.has_sorted_indices = True
+            return out
         out = self.kind.__new__(self.kind)
         vars(out).update(self.example, _shape=shape, data=values, indices=indices, indptr=indptr)
         return out

@@ -15,6 +15,7 @@ from . import errors
 from ._c import check, ffi, lib, local
 from .batch import Csr, csr_to_torch, empty, wrap
 from .epochs import Epochs
+from .processes import in_worker, positive, usual_threads, worker_info
 from .store import Store
 from .store import open as open_store
 
@@ -166,7 +167,7 @@ class Loader:
     def _threads(self, workers):
         if self.num_threads is not None:
             return positive(self.num_threads, "num_threads")
-        return 1 if in_worker() else min(len(os.sched_getaffinity(0)), 16)
+        return usual_threads(16)
 
     def _handle(self, place, own):
         """A C loader for this place: the one that is open, unless it is in use or of another process."""
@@ -347,12 +348,6 @@ class Iteration:
 # ---- helpers ----
 
 
-def positive(value, what):
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise errors.ArgumentError(f"{what} is a number from 1 on, not {value!r}")
-    return int(value)
-
-
 def need_torch(output):
     try:
         import torch  # noqa: F401
@@ -377,15 +372,6 @@ def distributed():
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
     return dist.get_rank(), dist.get_world_size()
-
-
-def worker_info():
-    data = sys.modules.get("torch.utils.data")
-    return data.get_worker_info() if data is not None else None
-
-
-def in_worker():
-    return worker_info() is not None
 
 
 def worker_of_process():

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import errors
-from ._c import check, ffi, lib, local, name_bytes, path_bytes, text
+from ._c import check, ffi, lib, local, name_bytes, new_context, path_bytes, text
 from .columns import Table
 from .matrix import Matrix
+from .processes import positive, usual_threads
 
 if TYPE_CHECKING:
     import anndata
@@ -28,18 +29,19 @@ ELSEWHERE = {
 } | {name: f"{name} is in the sidecar, and in store.to_anndata()" for name in ("varm", "obsp", "varp", "uns")}
 
 
-def open(path: Path, generation: int | None = None, *, check_records: bool = True) -> Store:
+def open(path: Path, generation: int | None = None, *, check_records: bool = True, num_threads: int | None = None) -> Store:
     """Open the store at `path` (a directory) for reading: a `Store`.
 
     `generation`: an older one than the newest. `check_records=False` leaves out the check of each record that is read (index pages and
-    headers are always checked). NotAStoreError, VersionError, UnsupportedError, CorruptError, InputOutputError, NotFoundError.
+    headers are always checked). `num_threads`: that decode the rows of a call; by default one per processor, at most 8, and one in worker
+    processes of torch's DataLoader. NotAStoreError, VersionError, UnsupportedError, CorruptError, InputOutputError, NotFoundError.
 
     >>> import annblock
     >>> store = annblock.open(example_store)
     >>> store.shape
     (2000, 2400)
     """
-    return Store(path, generation, check_records=check_records)
+    return Store(path, generation, check_records=check_records, num_threads=num_threads)
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,11 @@ class Store:
     'category'
     """
 
-    def __init__(self, path: Path, generation: int | None = None, *, check_records: bool = True):
+    def __init__(self, path: Path, generation: int | None = None, *, check_records: bool = True, num_threads: int | None = None):
         self.path = os.path.abspath(os.fspath(path))
         self._check_records = check_records
+        self._asked_threads = None if num_threads is None else positive(num_threads, "num_threads")
+        self._contexts: list[Any] = []  # those that no call is using
         options = ffi.new("annb_open_options *", {"generation": asked_generation(generation), "skip_checks": not check_records})
         out = ffi.new("annb_store **")
         check(lib.annb_store_open(path_bytes(self.path), options, out, local.error), local.error)
@@ -96,6 +100,7 @@ class Store:
         """Let go of the store. Arrays that view its memory stay valid; it is unmapped when the last of them is gone."""
         self._held = None
         self._cache = {}
+        self._contexts.clear()
 
     def __enter__(self) -> Store:
         return self
@@ -104,7 +109,26 @@ class Store:
         self.close()
 
     def __reduce__(self):
-        return reopen, (self.path, self.generation, self._check_records)
+        return reopen, (self.path, self.generation, self._check_records, self._asked_threads)
+
+    # ---- calls ----
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that decode the rows of a call."""
+        if self._asked_threads is not None:
+            return self._asked_threads
+        return usual_threads(8)
+
+    def _take_context(self):
+        """A context for one call: as many are kept as there were calls at once."""
+        try:
+            return self._contexts.pop()
+        except IndexError:
+            return new_context()
+
+    def _give_context(self, context):
+        self._contexts.append(context)
 
     # ---- what is in it ----
 
@@ -275,8 +299,8 @@ def asked_generation(generation):
     return int(generation)
 
 
-def reopen(path, generation, check_records):
-    return Store(path, generation, check_records=check_records)
+def reopen(path, generation, check_records, num_threads):
+    return Store(path, generation, check_records=check_records, num_threads=num_threads)
 
 
 def nnz_text(matrix):
