@@ -14,7 +14,8 @@ enum {
   MOST_CHUNK = 64,
   CHUNKS = 16,      /* per thread, so that all end at about the same time */
   LEAST_SHARED = 16, /* rows: fewer are decoded before a thread wakes */
-  SPIN = 4000       /* looks at helpers that are in their last chunk, before sleeping */
+  SPIN = 4000,       /* looks at helpers that are in their last chunk, before sleeping: about 20 µs */
+  LINGER = 3000      /* looks of a helper for the next call, before sleeping, which costs more than some rows: 50 to 150 µs */
 };
 
 /* One call. */
@@ -31,8 +32,9 @@ struct annb_team {
   pthread_mutex_t lock;
   pthread_cond_t wake, done;
   shared_call *share;         /* of the call under way */
-  uint32_t places;      /* helpers that may still join it */
+  atomic_uint places;   /* helpers that may still join it; written under the lock */
   atomic_uint n_active; /* helpers in it; written under the lock */
+  uint32_t n_asleep;
   bool stop;
   uint64_t process;
   uint32_t n_helpers;
@@ -70,19 +72,31 @@ static void take_chunks(annb_team *team, shared_call *share, annb_context *conte
   }
 }
 
+static inline void pause_a_little(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/* With the lock: wait for a call. The next one often comes soon. */
+static void wait_for_call(annb_team *team, bool soon) {
+  pthread_mutex_unlock(&team->lock);
+  for (int i = 0; soon && i < LINGER && !atomic_load_explicit(&team->places, memory_order_relaxed); i++) pause_a_little();
+  pthread_mutex_lock(&team->lock);
+  team->n_asleep++;
+  while (!team->stop && !team->places) pthread_cond_wait(&team->wake, &team->lock);
+  team->n_asleep--;
+}
+
 static void *help(void *user) {
   start *mine = user;
   annb_team *team = mine->team;
   annb_context *context = mine->context;
   free(mine);
   pthread_mutex_lock(&team->lock);
-  while (!team->stop) {
-    if (!team->places) {
-      pthread_cond_wait(&team->wake, &team->lock);
-      continue;
-    }
+  for (bool soon = false; wait_for_call(team, soon), !team->stop; soon = true) {
     shared_call *share = team->share;
-    team->places--;
+    atomic_fetch_sub(&team->places, 1);
     atomic_fetch_add(&team->n_active, 1);
     pthread_mutex_unlock(&team->lock);
     take_chunks(team, share, context);
@@ -164,18 +178,19 @@ void annb_team_close(annb_team *team) {
 static void call_helpers(annb_team *team, shared_call *share, uint32_t n) {
   pthread_mutex_lock(&team->lock);
   team->share = share;
-  team->places = n;
+  atomic_store(&team->places, n);
+  bool asleep = team->n_asleep > 0;
   pthread_mutex_unlock(&team->lock);
-  if (n == 1) pthread_cond_signal(&team->wake);
-  else pthread_cond_broadcast(&team->wake);
+  if (asleep && n == 1) pthread_cond_signal(&team->wake);
+  else if (asleep) pthread_cond_broadcast(&team->wake);
 }
 
 /* Those that have not come by now need not; those that have are in their last chunk. */
 static void end_call(annb_team *team) {
   pthread_mutex_lock(&team->lock);
-  team->places = 0;
+  atomic_store(&team->places, 0);
   pthread_mutex_unlock(&team->lock);
-  for (int i = 0; i < SPIN && atomic_load_explicit(&team->n_active, memory_order_acquire); i++) continue;
+  for (int i = 0; i < SPIN && atomic_load_explicit(&team->n_active, memory_order_acquire); i++) pause_a_little();
   pthread_mutex_lock(&team->lock);
   while (atomic_load(&team->n_active)) pthread_cond_wait(&team->done, &team->lock);
   team->share = NULL;

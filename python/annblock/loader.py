@@ -314,7 +314,7 @@ class Iteration:
 
             self.tensor = torch.from_numpy
         for m in loader.wanted:
-            self.matrices.append((m.name, m.dtype.str, self.maker(loader, m)))
+            self.matrices.append((m.name, m.dtype, self.maker(loader, m)))
         self.ready, self.loader = ffi.new("bool *"), loader
 
     def maker(self, loader, m):

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import errors, indexing
 from ._c import CODES, NUMPY, check, ffi, lib, local, text, view
-from .batch import INDEX, INT64, Csr, Memory, empty
+from .batch import Csr, Memory, empty
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -110,31 +110,19 @@ class Matrix:
         maker = self._makers.get(sort_indices)
         if maker is None:
             maker = self._makers[sort_indices] = Csr(self.shape[1], sort_indices)
-        return maker(*self._fetch_csr(rows, dtype, self._fetch_options(dtype, sort_indices, gene_order, allow_lossy)))
-
-    def _fetch_csr(self, rows, dtype, options):
-        """(indptr, indices, values) of `rows`, a uint64 array of row numbers: int64, int32 (int64 from about 2^31 elements on), `dtype`."""
-        held = self._fetch(rows, options, False)
-        memory, m = Memory(held), held.matrices[0]
-        return (
-            memory.array(m.indptr, (len(rows) + 1,), INT64),
-            memory.array(m.indices, (m.nnz,), INDEX[m.index64]),
-            memory.array(m.values, (m.nnz,), dtype.str),
-        )
+        held = self._fetch(rows, self._fetch_options(dtype, sort_indices, gene_order, allow_lossy), False)
+        return maker(*Memory(held).csr(held.matrices[0], len(rows), dtype))
 
     def _fetch(self, rows, options, dense):
         """The filled annb_batch of `rows`. Its memory serves later calls when the last array over it is gone."""
         store, held, error = self._store, empty(), local.error
-        context = store._take_context()
+        context, rows_at = store._take_context(), ffi.from_buffer("uint64_t[]", rows)
         try:
-            check(
-                lib.annb_fetch_batch(
-                    self._handle, context, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), options, dense, held, error
-                ),
-                error,
-            )
+            status = lib.annb_fetch_batch(self._handle, context, self._number, rows_at, len(rows), options, dense, held, error)
         finally:
             store._give_context(context)
+        if status:
+            check(status, error)
         return held
 
     def dense(
@@ -146,7 +134,7 @@ class Matrix:
         shape, options = (len(rows), self.shape[1]), self._fetch_options(dtype, False, gene_order, allow_lossy)
         if out is None:
             held = self._fetch(rows, options, True)
-            return Memory(held).array(held.matrices[0].values, shape, dtype.str)
+            return Memory(held).dense(held.matrices[0], len(rows), dtype)
         if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
             raise errors.ArgumentError(f"out must be a C-contiguous array of {shape[0]} × {shape[1]} {dtype}")
         into, error = ffi.from_buffer(out.reshape(-1).view(np.uint8), require_writable=True), local.error
