@@ -215,6 +215,7 @@ START_TEST(genes_are_the_stores) {
   size_t n = maker_awkward_rows(ROWS_0 + ROWS_1, rows);
   for (int sorted = 0; sorted < 2; sorted++) {
     check_csr(store, context, &p, rows, n, (annb_fetch_options){.sort_indices = sorted});
+    check_csr(store, context, &p, rows, n, (annb_fetch_options){.sort_indices = sorted, .n_threads = 3});
     check_csr(store, context, &p, rows, n, (annb_fetch_options){.sort_indices = sorted, .dtype = ANNB_F64});
   }
   check_dense(store, context, &p, rows, n, p.dtype);
