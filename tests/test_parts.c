@@ -468,6 +468,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("parts");
   TCase *all = tcase_create("all");
+  tcase_set_timeout(all, 120);
   tcase_add_checked_fixture(all, setup, teardown);
   tcase_add_loop_test(all, genes_are_the_stores, 0, 15);
   tcase_add_test(all, stored_order_of_mapped_parts_is_refused);

@@ -35,8 +35,7 @@ def chosen_rows(stores, rows, where):
         mask = np.concatenate([s.where(where) for s in stores])
     if rows is None:
         return None if mask is None else np.flatnonzero(mask).astype(np.uint64)
-    found = indexing.resolve(rows, n, lambda: all_names(stores), "row")
-    found.sort()
+    found = np.sort(indexing.resolve(rows, n, lambda: all_names(stores), "row"))
     twice = found[1:] == found[:-1]
     if twice.any():
         raise errors.ArgumentError(f"row {int(found[1:][twice][0])} is there more than once in rows; draw rows more often with weights")

@@ -30,14 +30,9 @@ class Matrix:
     or "dense": of the source).
     """
 
-    def __init__(self, store, handle, number):
-        self._store, self._handle, self._number = store, handle, number
-        info = ffi.new("annb_matrix_info *")
-        check(lib.annb_store_matrix(handle, number, info, local.error), local.error)
-        self.name, self.shape, self.nnz, self.nbytes = text(info.name), (int(info.n_rows), int(info.n_cols)), int(info.nnz), int(info.bytes)
-        self.dtype, self.form, self.axis = NUMPY[info.dtype], FORMS.get(info.form, "csr"), AXES[info.axes]
-        self._options: dict[Any, Any] = {}
-        self._makers: dict[bool, Csr] = {}
+    def __init__(self, store, facts):
+        # The store keeps the facts and not this object: two that hold each other would keep their memory until Python looks for cycles.
+        self.__dict__ = {**facts, "_store": store}
 
     def __reduce__(self):
         return matrix_of, (self._store, self.name)
@@ -171,6 +166,17 @@ class Matrix:
     def delivered(self, dtype):
         """The type to ask C for: bytes of a bool matrix may be any, as uint8 they come as 0 and 1."""
         return np.dtype(np.uint8) if self.dtype == dtype == np.bool_ else dtype
+
+
+def matrix_facts(handle, number):
+    """What a Matrix is made of, beside the store; what it finds out later is shared by all over the same facts."""
+    info = ffi.new("annb_matrix_info *")
+    check(lib.annb_store_matrix(handle, number, info, local.error), local.error)
+    return {
+        "name": text(info.name), "shape": (int(info.n_rows), int(info.n_cols)), "nnz": int(info.nnz), "nbytes": int(info.bytes),
+        "dtype": NUMPY[info.dtype], "form": FORMS.get(info.form, "csr"), "axis": AXES[info.axes],
+        "_handle": handle, "_number": number, "_options": {}, "_makers": {},
+    }  # fmt: skip
 
 
 def matrix_of(store, name):

@@ -12,7 +12,7 @@ import numpy as np
 from . import errors
 from ._c import check, ffi, lib, local, name_bytes, new_context, path_bytes, text
 from .columns import Table
-from .matrix import Matrix
+from .matrix import Matrix, matrix_facts
 from .processes import positive, usual_threads
 
 if TYPE_CHECKING:
@@ -159,17 +159,18 @@ class Store:
         """Stored elements of X; a bound where files have genes that the store has not, see `Matrix.nnz_exact`."""
         return self.matrix("X").nnz
 
-    def _all(self) -> dict[str, Matrix]:
+    def _all(self) -> dict[str, Any]:
+        """The facts of each matrix, by name."""
         if "matrices" not in self._cache:
             handle = self._handle
-            found = [Matrix(self, handle, i) for i in range(self._n_matrices)]
-            self._cache["matrices"] = {m.name: m for m in found}
+            found = [matrix_facts(handle, i) for i in range(self._n_matrices)]
+            self._cache["matrices"] = {facts["name"]: facts for facts in found}
         return self._cache["matrices"]
 
     def matrix(self, name: str = "X") -> Matrix:
         """The `Matrix` called `name`: "X", "layers/counts", "raw/X", … NotFoundError."""
         try:
-            return self._all()[name]
+            return Matrix(self, self._all()[name])
         except KeyError:
             listed = ", ".join(map(repr, self.matrices)) or "none"
             raise errors.NotFoundError(
@@ -280,7 +281,7 @@ class Store:
             ("generation", self.generation),
             ("size", size(self.nbytes)),
         ]
-        for m in self._all().values():
+        for m in map(self.matrix, self.matrices):
             rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {nnz_text(m)} stored elements, {size(m.nbytes)}"))
         rows += [("obs", ", ".join(self.obs.columns)), ("var", ", ".join(self.var.columns))]
         cells = "".join(
