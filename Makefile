@@ -73,7 +73,7 @@ TOOLS := $(patsubst tests/%.c,$(B)/tests/%,$(TOOL_SRC))
 export H5AD_DIR ?= $(abspath $(wildcard ../shared/h5ad))
 
 .PHONY: all lib cli examples tests help demo check check-c check-asan check-tsan check-valgrind check-aarch64 check-long check-torch
-.PHONY: check-peers bench bench-programs bench-python bench-python-peers bench-codec bench-loader bench-convert fuzz install uninstall clean
+.PHONY: check-install check-peers bench bench-programs bench-python bench-python-peers bench-codec bench-loader bench-convert fuzz install uninstall clean
 .PHONY: deps deps-test deps-bench venv package
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -226,6 +226,9 @@ check-long: deps-test ## all tests and the slow ones (minutes, gigabytes)
 check-torch: deps-test $(VENV_TORCH)/.ready ## the Python loader with torch: workers, torch.distributed, resuming, training
 	@$(call install_package,$(VENV_TORCH))
 	@VENV=$(VENV_TORCH) tests/run.sh torch
+
+check-install: deps-test ## pip install from the checkout, the sdist and the wheel, each followed by README's Python examples
+	@PYTHON='$(PYTHON)' tests/install.sh build/install
 
 # annbatch needs Python 3.12 or later: make check-peers PYTHON=python3.13; its tests are skipped with older ones.
 check-peers: deps-test $(VENV_PEERS)/.ready ## the package beside scDataset and annbatch

@@ -7,11 +7,15 @@
 
 #include <annblock/annblock.h>
 #include <annblock/convert.h>
+#include <fcntl.h>
 #include <libdeflate.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MEMORY (UINT64_C(512) << 20)
 
@@ -43,7 +47,7 @@ static double pack(const arguments *a) {
 }
 
 static double export(const arguments *a) {
-  annb_export_options o = {.memory = a->memory};
+  annb_export_options o = {.n_threads = a->n_threads, .memory = a->memory};
   double begin = now();
   check(annb_export(a->input, a->output, &o, &err));
   return now() - begin;
@@ -154,16 +158,57 @@ static double inflate(const arguments *a) {
   return seconds;
 }
 
+/* ---- the bound of an uncompressed export: as many bytes as the input has, written by threads that do nothing else ---- */
+
+#define PIECE ((uint64_t)1 << 20)
+
+typedef struct writer {
+  pthread_t thread;
+  int fd;
+  uint64_t first, step, size; /* of pieces; bytes in all */
+} writer;
+
+static void *write_pieces(void *user) {
+  const writer *w = user;
+  uint8_t *piece = bench_reserve(PIECE, 1);
+  memset(piece, 1, PIECE);
+  for (uint64_t at = w->first * PIECE; at < w->size; at += w->step * PIECE) {
+    const size_t n = w->size - at < PIECE ? (size_t)(w->size - at) : PIECE;
+    if (pwrite(w->fd, piece, n, (off_t)at) != (ssize_t)n) bench_fail("cannot write");
+  }
+  free(piece);
+  return NULL;
+}
+
+static double write_alone(const arguments *a) {
+  struct stat st;
+  const uint32_t n = a->n_threads ? a->n_threads : 1;
+  writer *writers = bench_reserve(n, sizeof *writers);
+  if (stat(a->input, &st)) bench_fail("%s cannot be examined", a->input);
+  double begin = now();
+  int fd = open(a->output, O_RDWR | O_CREAT | O_EXCL, 0666);
+  if (fd < 0) bench_fail("%s cannot be made", a->output);
+  for (uint32_t i = 0; i < n; i++) {
+    writers[i] = (writer){.fd = fd, .first = i, .step = n, .size = (uint64_t)st.st_size};
+    if (pthread_create(&writers[i].thread, NULL, write_pieces, &writers[i])) bench_fail("no thread can be started");
+  }
+  for (uint32_t i = 0; i < n; i++) pthread_join(writers[i].thread, NULL);
+  if (fsync(fd) || close(fd)) bench_fail("cannot write");
+  double seconds = now() - begin;
+  free(writers);
+  return seconds;
+}
+
 static const struct {
   const char *name;
   double (*run)(const arguments *a);
-} measures[] = {{"pack", pack}, {"export", export}, {"encode", encode}, {"inflate", inflate}};
+} measures[] = {{"pack", pack}, {"export", export}, {"encode", encode}, {"inflate", inflate}, {"write", write_alone}};
 
 int main(int argc, char **argv) {
   if (argc < 3) {
     fprintf(stderr,
-            "Usage: convert pack|encode|inflate|export INPUT [OUTPUT [THREADS [MEMORY_MIB]]]\nPrints seconds and the peak of anonymous and "
-            "shared memory in bytes.\n");
+            "Usage: convert pack|encode|inflate|export|write INPUT [OUTPUT [THREADS [MEMORY_MIB]]]\n"
+            "Prints seconds and the peak of anonymous and shared memory in bytes.\n");
     return 2;
   }
   arguments a = {

@@ -1,7 +1,7 @@
 #include "loader_laps.h"
 #include "timing.h"
 
-#include "../store/io.h"
+#include "../tests/limited.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -51,17 +51,6 @@ static void each_segment(const char *path, void (*work)(void *user, const char *
   free(dir);
 }
 
-static void drop_file(void *user, const char *file) {
-  int fd = open(file, O_RDONLY);
-  (void)user;
-  if (fd < 0) return;
-  (void)fsync(fd);
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  close(fd);
-}
-
-void lap_drop_cache(const char *path) { each_segment(path, drop_file, NULL); }
-
 /* ---- the loader ---- */
 
 static void keep(uint64_t **rows, uint64_t *room, uint64_t used, const annb_batch *batch) {
@@ -79,7 +68,7 @@ lap_result lap_loader(const lap_options *o, uint64_t **rows, uint64_t *room) {
   annb_batch batch;
   annb_loader_info info;
   lap_result r = {0};
-  if (o->cold) lap_drop_cache(o->path);
+  if (o->cold) limited_drop(o->path);
   uint64_t before = lap_anonymous();
   double start = lap_now(), cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
   const annb_loader_matrix x = {.name = "X", .fetch = o->fetch};
@@ -206,7 +195,7 @@ double lap_random_reads(const char *path, uint64_t size, double seconds) {
   largest l = {.size = 0};
   uint64_t bytes = 0;
   atomic_ullong next = 0;
-  lap_drop_cache(path);
+  limited_drop(path);
   each_segment(path, find_largest, &l);
   uint64_t n_places = l.size / size, stride = n_places / 8 * 5 + 1;
   if (n_places < 2) bench_fail("the store is too small for random reads");

@@ -37,7 +37,6 @@ double lap_copy(const lap_raw *raw, const uint64_t *rows, uint64_t n_rows, uint3
 
 /* Bytes a second that random reads of `size` bytes give, LAP_READERS at a time, over the segments of a store. */
 double lap_random_reads(const char *path, uint64_t size, double seconds);
-void lap_drop_cache(const char *path);
 uint64_t lap_anonymous(void); /* bytes of this process, anonymous and shared */
 double lap_now(void);
 

@@ -95,7 +95,9 @@ static annb_status fill_columns(annb_part_columns *columns, const annb_column_le
 
 annb_status annb_open_arrays(const annb_store *store, uint32_t object, annb_arrays **out, annb_error *err) {
   const annb_fmt_object *stated = &store->manifest.objects[object];
-  char *path = annb_object_path(store->path, stated);
+  if (object < store->memory.n && store->memory.bytes[object])
+    return annb_arrays_open_memory(store->path, store->memory.bytes[object], stated->size, out, err);
+  char *path = annb_store_object_path(store, object);
   annb_arrays *arrays = NULL;
   if (!path) return annb_fail_memory(err);
   annb_status s = annb_arrays_open(path, &arrays, err);

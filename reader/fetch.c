@@ -193,7 +193,7 @@ enum { KEPT_SLOTS = 3, KEPT_BYTES = 32 << 20 };
 /* A slot of the context's pool; a forked child makes a pool of its own. */
 static annb_slot *take_slot(annb_context *context) {
   if (context->pool && context->pool_process != annb_io_process()) context->pool = NULL;
-  if (!context->pool && (context->pool = annb_pool_open(1, 0, KEPT_SLOTS))) {
+  if (!context->pool && (context->pool = annb_pool_open(1, 0, KEPT_SLOTS, false))) {
     annb_pool_limit(context->pool, KEPT_BYTES);
     context->pool_process = annb_io_process();
   }

@@ -121,7 +121,7 @@ static annb_status take_schema(const annb_store *store, annb_joint_columns *colu
   const annb_manifest *m = &store->manifest;
   uint64_t length = 0;
   for (uint32_t i = 0; i < m->n_schema; i++) length += (uint64_t)m->schema[i].name_length + 1;
-  if (length > m->file_size) /* names that share their bytes would ask for more memory than the file is worth */
+  if (length > m->file_size && !store->is_union) /* names that share their bytes would ask for more memory than the file is worth */
     return annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "states names of %llu bytes", (unsigned long long)length);
   annb_status s = allocate(columns, m->n_schema, m->n_parts, err);
   if (s) return s;

@@ -59,7 +59,7 @@ static annb_status open_segment(const annb_store *store, const annb_fmt_part_mat
                                 annb_error *err) {
   const annb_fmt_segment_ref *ref = &store->manifest.segments[row];
   const annb_fmt_object *object = &store->manifest.objects[ref->object];
-  char *path = annb_object_path(store->path, object);
+  char *path = annb_store_object_path(store, ref->object);
   if (!path) return annb_fail_memory(err);
   annb_segment *segment = NULL;
   annb_status s = annb_segment_open(path, &segment, err);

@@ -49,12 +49,12 @@ static void index_part(annb_store *store, uint32_t part) {
   store->part_first[part + 1] = store->part_first[part] + p->n_rows;
 }
 
-static annb_status make_tables(annb_store *store, annb_error *err) {
+annb_status annb_store_make_tables(annb_store *store, annb_error *err) {
   const annb_manifest *m = &store->manifest;
   annb_status s = allocate_tables(store, err);
   uint64_t names = 0;
   for (uint32_t i = 0; i < m->n_matrices; i++) names += m->matrices[i].name_length;
-  if (!s && names > m->file_size) /* names that share their bytes would ask for more memory than the file is worth */
+  if (!s && names > m->file_size && !store->is_union) /* names that share their bytes would ask for more memory than the file is worth */
     s = annb_fail(err, ANNB_ECORRUPT, store->manifest_path, "states names of %llu bytes", (unsigned long long)names);
   for (uint32_t i = 0; !s && i < m->n_matrices; i++) {
     store->matrix_names[i] = annb_manifest_matrix_name(m, i);
@@ -85,19 +85,35 @@ static annb_status choose_generation(const char *path, uint64_t wanted, uint64_t
   return s;
 }
 
+static annb_status open_dir(annb_store *store, const char *path, const annb_open_options *options, annb_error *err) {
+  annb_manifest *m = &store->manifest;
+  annb_store_dir *dir = store->dirs = calloc(1, sizeof *dir);
+  if (!dir || !(dir->path = strdup(path))) return annb_fail_memory(err);
+  store->n_dirs = 1;
+  store->path = dir->path;
+  uint64_t generation;
+  annb_status s = choose_generation(path, options ? options->generation : 0, &generation, &dir->manifest_path, err);
+  store->manifest_path = dir->manifest_path;
+  if (!s) s = annb_manifest_load(dir->manifest_path, generation, m, err);
+  if (!s && options && options->one_part) s = annb_manifest_take_part(m, options->part, path, err);
+  if (s) return s;
+  memcpy(dir->id, m->header.store_id, sizeof dir->id);
+  dir->generation = m->header.generation;
+  dir->n_rows = m->store.n_obs;
+  dir->n_parts = m->n_parts;
+  dir->bytes = m->file_size;
+  for (uint32_t i = 0; i < m->n_objects; i++) dir->bytes += m->objects[i].size;
+  return ANNB_OK;
+}
+
 annb_status annb_store_open(const char *path, const annb_open_options *options, annb_store **out, annb_error *err) {
   if (!path || !out) return annb_fail(err, ANNB_EINVAL, path, "opening a store needs a path and a place for the handle");
   annb_store *store = calloc(1, sizeof *store);
   if (!store) return annb_fail_memory(err);
   annb_manifest_init(&store->manifest);
   store->skip_checks = options && options->skip_checks;
-  store->path = strdup(path);
-  uint64_t generation;
-  annb_status s = store->path ? ANNB_OK : annb_fail_memory(err);
-  if (!s) s = choose_generation(path, options ? options->generation : 0, &generation, &store->manifest_path, err);
-  if (!s) s = annb_manifest_load(store->manifest_path, generation, &store->manifest, err);
-  if (!s && options && options->one_part) s = annb_manifest_take_part(&store->manifest, options->part, path, err);
-  if (!s) s = make_tables(store, err);
+  annb_status s = open_dir(store, path, options, err);
+  if (!s) s = annb_store_make_tables(store, err);
   if (s) annb_store_close(store);
   else *out = store;
   return s;
@@ -128,8 +144,14 @@ void annb_store_close(annb_store *store) {
   free(store->part_first);
   free(store->segment_first);
   free(store->lookup);
-  free(store->path);
-  free(store->manifest_path);
+  for (uint32_t i = 0; store->dirs && i < store->n_dirs; i++) {
+    free(store->dirs[i].path);
+    free(store->dirs[i].manifest_path);
+  }
+  free(store->dirs);
+  free(store->description);
+  free(store->object_dirs);
+  annb_join_memory_free(&store->memory);
   annb_manifest_free(&store->manifest);
   free(store);
 }
@@ -166,14 +188,28 @@ void annb_store_get_info(const annb_store *store, annb_store_info *info) {
   *info = (annb_store_info){.n_obs = m->store.n_obs,
                             .n_vars = m->store.n_vars,
                             .generation = m->header.generation,
-                            .bytes = m->file_size,
                             .n_parts = m->n_parts,
-                            .n_matrices = m->n_matrices};
-  for (uint32_t i = 0; i < m->n_objects; i++) info->bytes += m->objects[i].size;
+                            .n_matrices = m->n_matrices,
+                            .n_sources = store->n_dirs};
+  for (uint32_t i = 0; i < store->n_dirs; i++) info->bytes += store->dirs[i].bytes;
   memcpy(info->store_id, m->header.store_id, sizeof info->store_id);
 }
 
 const char *annb_store_path(const annb_store *store) { return store->path; }
+
+annb_status annb_store_source(const annb_store *store, uint32_t i, annb_source_info *info, annb_error *err) {
+  if (i >= store->n_dirs) return annb_fail(err, ANNB_ERANGE, store->path, "is of %u stores, there is no store %u", store->n_dirs, i);
+  const annb_store_dir *dir = &store->dirs[i];
+  *info = (annb_source_info){.path = dir->path, .generation = dir->generation, .first_row = dir->first_row, .n_rows = dir->n_rows,
+                             .first_part = dir->first_part, .n_parts = dir->n_parts};
+  memcpy(info->store_id, dir->id, sizeof info->store_id);
+  return ANNB_OK;
+}
+
+char *annb_store_object_path(const annb_store *store, uint32_t object) {
+  const annb_store_dir *dir = &store->dirs[store->object_dirs ? store->object_dirs[object] : 0];
+  return annb_object_path(dir->path, &store->manifest.objects[object]);
+}
 
 annb_status annb_check_part(const annb_store *store, uint32_t part, annb_error *err) {
   if (part < store->manifest.n_parts) return ANNB_OK;
@@ -194,7 +230,7 @@ annb_status annb_store_part(const annb_store *store, uint32_t part, annb_part_in
 static annb_status keep_path(const annb_store *store, uint32_t object, const char **path, annb_error *err) {
   char *mine, *kept = atomic_load_explicit(&store->paths[object], memory_order_acquire);
   if (!kept) {
-    mine = annb_object_path(store->path, &store->manifest.objects[object]);
+    mine = annb_store_object_path(store, object);
     if (!mine) return annb_fail_memory(err);
     if (atomic_compare_exchange_strong(&store->paths[object], &kept, mine)) kept = mine;
     else free(mine);
@@ -241,7 +277,8 @@ annb_status annb_store_find_matrix(const annb_store *store, const char *name, ui
   }
   char list[300];
   list_matrices(store, list, sizeof list);
-  return annb_fail(err, ANNB_ENOTFOUND, store->path, "has no matrix '%.200s'%s", name ? name : "", list);
+  return annb_fail(err, ANNB_ENOTFOUND, store->path, "%s no matrix '%.200s'%s%s", store->is_union ? "have" : "has", name ? name : "", list,
+                   store->is_union ? "; matrices that do not fit together (raw/X, obsm of other widths) are in each store only" : "");
 }
 
 static void add_part_matrix(const annb_store *store, const annb_fmt_part_matrix *pm, annb_matrix_info *info) {

@@ -88,15 +88,9 @@ static void gather(const uint32_t *places, uint32_t n, uint32_t size, const uint
   }
 }
 
-/* Step 3, when the order object lists the row; else a copy. */
-static annb_status arrange(const annb_source_rows *r, annb_context *context, const annb_located *row, const uint32_t *indices,
+/* Step 3, for the entry k of the order object. */
+static annb_status arrange(const annb_source_rows *r, annb_context *context, uint64_t k, uint32_t n, const uint32_t *indices,
                            const uint8_t *values, int32_t *out_indices, uint8_t *out_values, annb_error *err) {
-  uint32_t n = row->record.nnz;
-  uint64_t part_row = row->store_row - r->first, k = annb_source_order_seek(&r->order, part_row);
-  if (k == r->order.n_entries || r->order.entry_rows[k] != part_row) {
-    copy(n, r->value_size, indices, values, out_indices, out_values);
-    return ANNB_OK;
-  }
   size_t words = annb_source_order_words(n);
   uint64_t *scratch = annb_scratch_get(&context->scratch, ANNB_SLOT_KEYS, words * sizeof *scratch + (size_t)n * sizeof(uint32_t));
   if (!scratch) return annb_fail_memory(err);
@@ -106,16 +100,20 @@ static annb_status arrange(const annb_source_rows *r, annb_context *context, con
   return s;
 }
 
-static annb_status put_row(const annb_source_rows *r, annb_context *context, const annb_located *row, int32_t *out_indices,
+/* `room`: elements. Rows are decoded in place where the decoder's slack fits and the order object does not list them. */
+static annb_status put_row(const annb_source_rows *r, annb_context *context, const annb_located *row, uint64_t room, int32_t *out_indices,
                            uint8_t *out_values, annb_error *err) {
-  uint32_t n = row->record.nnz;
-  uint32_t *indices = NULL;
-  uint8_t *values = NULL;
-  bool sorted = row->segment->envelope.header.export_mask & ANNB_EXPORT_SORTED, by_rank = sorted && r->order.columns;
+  const uint32_t n = row->record.nnz;
+  const bool sorted = row->segment->envelope.header.export_mask & ANNB_EXPORT_SORTED, by_rank = sorted && r->order.columns;
+  const uint64_t part_row = row->store_row - r->first, k = sorted ? annb_source_order_seek(&r->order, part_row) : 0;
+  const bool listed = sorted && k < r->order.n_entries && r->order.entry_rows[k] == part_row;
+  const bool direct = !listed && room >= (uint64_t)n + ANNB_DECODE_SLACK && (uintptr_t)out_values % r->value_size == 0;
+  uint32_t *indices = direct ? (uint32_t *)out_indices : NULL;
+  uint8_t *values = direct ? out_values : NULL;
   annb_status s = annb_row_deliver(r->store, context, row, by_rank ? &r->ranks : row->genes, sorted, &indices, &values, err);
   for (uint32_t i = 0; !s && by_rank && i < n; i++) indices[i] = r->order.columns[indices[i]];
-  if (s) return s;
-  if (sorted) return arrange(r, context, row, indices, values, out_indices, out_values, err);
+  if (s || direct) return s;
+  if (listed) return arrange(r, context, k, n, indices, values, out_indices, out_values, err);
   copy(n, r->value_size, indices, values, out_indices, out_values);
   return ANNB_OK;
 }
@@ -138,7 +136,8 @@ annb_status annb_source_rows_fetch(const annb_source_rows *source, annb_context 
       return annb_fail(err, ANNB_ECAPACITY, source->store->path, "the rows do not fit the room for %llu elements",
                        (unsigned long long)capacity);
     indptr[i + 1] = (int64_t)(at + row.record.nnz);
-    s = put_row(source, context, &row, at ? indices + at : indices, at ? (uint8_t *)values + at * source->value_size : values, err);
+    s = put_row(source, context, &row, capacity - at, at ? indices + at : indices,
+                at ? (uint8_t *)values + at * source->value_size : values, err);
   }
   return s;
 }

@@ -10,6 +10,7 @@
 #include "../store/codec.h"
 #include "../store/manifest.h"
 #include "../store/segment.h"
+#include "join/join.h"
 
 #include <annblock/reader.h>
 
@@ -26,10 +27,24 @@ typedef _Atomic(annb_joint_columns *) annb_joint_slot;
 typedef struct annb_gene_map annb_gene_map;
 typedef _Atomic(annb_gene_map *) annb_gene_map_slot;
 
-struct annb_store {
+/* A store's directory. */
+typedef struct annb_store_dir {
   char *path, *manifest_path;
+  uint8_t id[16];
+  uint64_t generation, first_row, n_rows, bytes;
+  uint32_t first_part, n_parts;
+} annb_store_dir;
+
+struct annb_store {
+  const char *path, *manifest_path; /* for messages: of the only directory, or a description of all */
   annb_manifest manifest;
   bool skip_checks;
+  annb_store_dir *dirs; /* of a union one for each store, else one */
+  uint32_t n_dirs;
+  bool is_union;
+  char *description;
+  uint32_t *object_dirs;   /* union: by object, the directory that it is in; NULL: the first one */
+  annb_join_memory memory; /* union: objects that are in no directory */
   char **matrix_names;
   uint64_t *part_first;    /* n_parts + 1: store row of each part's row 0 */
   uint64_t *segment_first; /* n_segments + 1: running sum of rows over the whole table */
@@ -55,6 +70,10 @@ enum { ANNB_SLOT_INDICES, ANNB_SLOT_VALUES, ANNB_SLOT_KEYS, ANNB_SLOT_COPY, ANNB
 
 /* ---- open.c ---- */
 
+/* With the manifest and its directories there: what reading needs beside them. */
+annb_status annb_store_make_tables(annb_store *store, annb_error *err);
+/* The path of an object in fresh memory, or NULL. */
+char *annb_store_object_path(const annb_store *store, uint32_t object);
 /* The object's file is the one that the manifest means: size and footer hash. */
 annb_status annb_check_object(const annb_fmt_object *object, const annb_map *map, const annb_envelope *envelope, const char *path,
                               annb_error *err);

@@ -110,23 +110,32 @@ static annb_status open_mapped(annb_arrays *a, annb_error *err) {
   return a->checked ? ANNB_OK : annb_fail_memory(err);
 }
 
-annb_status annb_arrays_open(const char *path, annb_arrays **out, annb_error *err) {
+static annb_status open_arrays(const char *path, const annb_map *memory, annb_arrays **out, annb_error *err) {
   *out = NULL;
   annb_arrays *a = calloc(1, sizeof *a);
   if (!a || !(a->path = strdup(path))) {
     free(a);
     return annb_fail_memory(err);
   }
-  annb_status s = annb_io_map(path, &a->map, err);
+  a->borrowed = memory != NULL;
+  if (memory) a->map = *memory;
+  annb_status s = memory ? ANNB_OK : annb_io_map(path, &a->map, err);
   if (!s) s = open_mapped(a, err);
   if (s) annb_arrays_close(a);
   else *out = a;
   return s;
 }
 
+annb_status annb_arrays_open(const char *path, annb_arrays **out, annb_error *err) { return open_arrays(path, NULL, out, err); }
+
+annb_status annb_arrays_open_memory(const char *name, const uint8_t *bytes, uint64_t size, annb_arrays **out, annb_error *err) {
+  const annb_map memory = {bytes, size};
+  return open_arrays(name, &memory, out, err);
+}
+
 void annb_arrays_close(annb_arrays *arrays) {
   if (!arrays) return;
-  annb_io_unmap(&arrays->map);
+  if (!arrays->borrowed) annb_io_unmap(&arrays->map);
   free((void *)arrays->checked);
   free(arrays->path);
   free(arrays);

@@ -1,15 +1,17 @@
-/* Flat-arrays files (SPEC.md, section 4), reading. The writer is public: annblock/store.h. */
+/* Flat-arrays files (SPEC.md, section 4), reading; and the same in memory. The writer of files is public: annblock/store.h. */
 #ifndef ANNB_STORE_ARRAYS_H
 #define ANNB_STORE_ARRAYS_H
 
 #include "envelope.h"
 #include "io.h"
 
+#include <annblock/store.h>
 #include <stdatomic.h>
 
 typedef struct annb_arrays {
   char *path;
   annb_map map;
+  bool borrowed; /* the map is the caller's memory */
   annb_envelope envelope;
   uint64_t data_offset, data_length, n_chunks, n_arrays, n_columns, names_length;
   const uint8_t *array_table, *column_table, *checks; /* into the map, unaligned */
@@ -20,6 +22,12 @@ typedef struct annb_arrays {
 /* Map; check envelope, tables (every offset, length, reference, dtype, kind) and the hashes of all sections but the arrays. */
 annb_status annb_arrays_open(const char *path, annb_arrays **out, annb_error *err);
 void annb_arrays_close(annb_arrays *arrays);
+
+/* A file in memory: the writer of annblock/store.h but for open and close. What it made is described by `object`; `bytes` are the caller's,
+ * to be freed. The writer is freed in any case. `name` is for messages; the bytes must outlive what is opened. */
+annb_status annb_arrays_writer_open_memory(annb_arrays_writer **out, annb_error *err);
+annb_status annb_arrays_writer_close_memory(annb_arrays_writer *writer, annb_fmt_object *object, uint8_t **bytes, annb_error *err);
+annb_status annb_arrays_open_memory(const char *name, const uint8_t *bytes, uint64_t size, annb_arrays **out, annb_error *err);
 
 /* The tables of a file, as on disk (unaligned): what writer and reader check alike. */
 typedef struct annb_arrays_tables {

@@ -15,12 +15,12 @@ struct annb_string_writer {
   uint64_t total;   /* bytes so far */
   int spool;        /* anonymous file, -1 while the offsets fit in memory */
   uint64_t spooled; /* offsets in it */
-  uint32_t n_offsets;
-  uint64_t offsets[SPOOL]; /* those that follow */
+  uint64_t *offsets; /* those that follow */
+  uint64_t n_offsets, room;
 };
 
 struct annb_arrays_writer {
-  annb_txn *txn;
+  annb_txn *txn;    /* NULL: in memory */
   const char *path; /* of the temporary file, the transaction's */
   annb_ofile file;
   annb_fmt_header header;
@@ -88,13 +88,14 @@ static annb_status check_usable(const annb_arrays_writer *w, annb_error *err) {
 
 /* ---- open and close ---- */
 
-annb_status annb_arrays_writer_open(annb_txn *txn, annb_arrays_writer **out, annb_error *err) {
+static annb_status open_writer(annb_txn *txn, annb_arrays_writer **out, annb_error *err) {
   *out = NULL;
   annb_arrays_writer *w = calloc(1, sizeof *w);
   if (!w) return annb_fail_memory(err);
   w->txn = txn;
-  annb_status s = annb_txn_temp_path(txn, &w->path, err);
-  if (!s) s = annb_ofile_create(w->path, &w->file, err);
+  w->path = "a table in memory";
+  annb_status s = txn ? annb_txn_temp_path(txn, &w->path, err) : ANNB_OK;
+  if (!s) s = txn ? annb_ofile_create(w->path, &w->file, err) : annb_ofile_in_memory(w->path, &w->file, err);
   annb_header_init(&w->header, ANNB_FILE_ARRAYS, NULL, 0);
   annb_header_seal(&w->header);
   if (!s) s = annb_ofile_write(&w->file, &w->header, sizeof w->header, err);
@@ -103,10 +104,18 @@ annb_status annb_arrays_writer_open(annb_txn *txn, annb_arrays_writer **out, ann
   return s;
 }
 
+annb_status annb_arrays_writer_open(annb_txn *txn, annb_arrays_writer **out, annb_error *err) {
+  if (!txn) return annb_fail(err, ANNB_EINVAL, NULL, "writing flat arrays needs a transaction");
+  return open_writer(txn, out, err);
+}
+
+annb_status annb_arrays_writer_open_memory(annb_arrays_writer **out, annb_error *err) { return open_writer(NULL, out, err); }
+
 static void free_strings(annb_string_writer *strings) {
   if (!strings) return;
   if (strings->spool >= 0) (void)annb_io_close(strings->spool, "", NULL);
   strings->writer->strings = NULL;
+  free(strings->offsets);
   free(strings);
 }
 
@@ -161,6 +170,16 @@ annb_status annb_arrays_writer_close(annb_arrays_writer *writer, uint32_t *objec
     if (!s) s = annb_txn_adopt(writer->txn, writer->path, &row, object, err);
     if (s) annb_io_unlink(writer->path);
   }
+  annb_arrays_writer_abort(writer);
+  return s;
+}
+
+annb_status annb_arrays_writer_close_memory(annb_arrays_writer *writer, annb_fmt_object *object, uint8_t **bytes, annb_error *err) {
+  *object = (annb_fmt_object){.kind = ANNB_OBJECT_ARRAYS};
+  annb_status s = check_complete(writer, err);
+  if (!s) s = write_tables(writer, object->footer_hash, err);
+  object->size = writer->file.offset;
+  if (!s) s = annb_ofile_take(&writer->file, object->sha256, bytes, err);
   annb_arrays_writer_abort(writer);
   return s;
 }
@@ -247,18 +266,33 @@ annb_status annb_arrays_end(annb_arrays_writer *writer, annb_error *err) {
 
 /* ---- strings ---- */
 
-static annb_status push_offset(annb_string_writer *strings, annb_error *err) {
+static annb_status spool_offsets(annb_string_writer *strings, annb_error *err) {
   const char *dir = annb_txn_tmp_dir(strings->writer->txn);
-  annb_status s = ANNB_OK;
-  if (strings->n_offsets == SPOOL) {
-    if (strings->spool < 0) s = annb_io_anonymous(dir, &strings->spool, err);
-    if (!s) s = annb_io_write(strings->spool, dir, strings->offsets, sizeof strings->offsets, err);
+  annb_status s = strings->spool < 0 ? annb_io_anonymous(dir, &strings->spool, err) : ANNB_OK;
+  if (!s) s = annb_io_write(strings->spool, dir, strings->offsets, SPOOL * sizeof *strings->offsets, err);
+  if (s) return s;
+  strings->spooled += SPOOL;
+  strings->n_offsets = 0;
+  return ANNB_OK;
+}
+
+static annb_status grow_offsets(annb_string_writer *strings, annb_error *err) {
+  uint64_t room = strings->room ? 2 * strings->room : SPOOL;
+  uint64_t *offsets = realloc(strings->offsets, (size_t)room * sizeof *offsets);
+  if (!offsets) return annb_fail_memory(err);
+  strings->offsets = offsets;
+  strings->room = room;
+  return ANNB_OK;
+}
+
+static annb_status push_offset(annb_string_writer *strings, annb_error *err) {
+  if (strings->n_offsets == strings->room) {
+    bool to_file = strings->writer->txn && strings->room;
+    annb_status s = to_file ? spool_offsets(strings, err) : grow_offsets(strings, err);
     if (s) return strings->writer->failed = s;
-    strings->spooled += SPOOL;
-    strings->n_offsets = 0;
   }
   strings->offsets[strings->n_offsets++] = strings->total;
-  return s;
+  return ANNB_OK;
 }
 
 annb_status annb_strings_begin(annb_arrays_writer *writer, annb_string_writer **out, annb_error *err) {
@@ -287,13 +321,13 @@ annb_status annb_strings_append(annb_string_writer *strings, const char *bytes, 
 
 /* Bring back the spooled offsets, then those in memory. */
 static annb_status append_offsets(annb_string_writer *strings, annb_error *err) {
-  const char *dir = annb_txn_tmp_dir(strings->writer->txn);
   annb_status s = ANNB_OK;
   if (strings->spooled == 0) return append(strings->writer, strings->offsets, strings->n_offsets, err);
-  uint64_t *block = malloc(sizeof strings->offsets);
+  const char *dir = annb_txn_tmp_dir(strings->writer->txn);
+  uint64_t *block = malloc(SPOOL * sizeof *block);
   if (!block) return annb_fail_memory(err);
   for (uint64_t at = 0; !s && at < strings->spooled; at += SPOOL) {
-    s = annb_io_pread(strings->spool, dir, block, sizeof strings->offsets, at * sizeof *block, err);
+    s = annb_io_pread(strings->spool, dir, block, SPOOL * sizeof *block, at * sizeof *block, err);
     if (!s) s = append(strings->writer, block, SPOOL, err);
   }
   free(block);

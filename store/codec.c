@@ -1,4 +1,5 @@
 #include "codec_kinds.h"
+#include "encode_loops.h"
 
 #include <annblock/annblock.h>
 #include <stdlib.h>
@@ -53,9 +54,7 @@ void annb_index_fill(uint32_t *indices, size_t n) {
 }
 
 bool annb_indices_below(const uint32_t *indices, size_t n, uint64_t n_cols) {
-  uint32_t highest = 0;
-  for (size_t i = 0; i < n; i++) highest = indices[i] > highest ? indices[i] : highest;
-  return n == 0 || highest < n_cols;
+  return n == 0 || annb_encode_loops_best()->highest(indices, n) < n_cols;
 }
 
 size_t annb_record_bound(const annb_row_shape *shape) {

@@ -12,6 +12,7 @@ typedef struct annb_scratch {
   uint8_t *data[6];
   size_t size[6];
   const struct annb_kernel *kernel; /* of kernels/kernels.h; NULL = the best of this machine */
+  const struct annb_encode_loops *loops; /* of encode_loops.h, likewise */
 } annb_scratch;
 
 /* At least `size` bytes in slot `slot` (contents undefined, 64-byte aligned), or NULL. */

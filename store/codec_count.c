@@ -1,33 +1,12 @@
 /* Codec 3 (SPEC.md 3.5.1): values that are whole numbers. */
 #include "codec_kinds.h"
+#include "encode_loops.h"
 #include "rice.h"
 #include "whole.h"
 
 #include <annblock/annblock.h>
 
 enum { FIXED = 2, SLOT_CODES = 2, MAX_BASE_BYTES = 10, SMALL = 1 << 24 /* floats hold whole numbers up to this */ };
-
-/* codes[i] = value i − *base, the base being the smallest value: the usual case, floats below 2^24. */
-static bool codes_of_f32(const uint8_t *values, uint32_t n, uint32_t *codes, int64_t *base) {
-  int32_t low = SMALL, high = -SMALL;
-  uint32_t bad = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    float f;
-    uint32_t bits;
-    memcpy(&f, values + 4 * (size_t)i, sizeof f);
-    memcpy(&bits, &f, sizeof bits);
-    bool inside = f > -SMALL && f < SMALL;
-    int32_t x = (int32_t)(inside ? f : 0.5f);
-    bad |= (uint32_t)((float)x != f) | (uint32_t)(bits == 0x80000000u);
-    low = x < low ? x : low;
-    high = x > high ? x : high;
-    codes[i] = (uint32_t)x;
-  }
-  if (bad) return false;
-  for (uint32_t i = 0; i < n; i++) codes[i] -= (uint32_t)low;
-  *base = low;
-  return true;
-}
 
 static bool codes_of(annb_dtype dtype, const uint8_t *values, uint32_t n, uint32_t *codes, int64_t *base) {
   size_t vw = annb_dtype_size(dtype);
@@ -73,7 +52,10 @@ size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, c
   if (shape->nnz == 0) return 0;
   uint32_t *codes = annb_scratch_get(scratch, SLOT_CODES, ((size_t)shape->nnz + ANNB_KERNEL_SLACK) * sizeof *codes);
   if (!codes) return 0;
-  bool whole = shape->dtype == ANNB_F32 && codes_of_f32(values, shape->nnz, codes, &base);
+  const annb_encode_loops *loops = scratch->loops ? scratch->loops : annb_encode_loops_best();
+  int32_t low;
+  bool whole = shape->dtype == ANNB_F32 && loops->codes_f32(values, shape->nnz, codes, &low);
+  if (whole) base = low;
   if (!whole && !codes_of(shape->dtype, values, shape->nnz, codes, &base)) return 0;
   unsigned flags = base == 1 ? 0 : ANNB_RICE_BASE;
   if (flags) used += put_base(head + used, base);
@@ -84,10 +66,14 @@ size_t annb_count_encode(const annb_row_shape *shape, const uint32_t *indices, c
   return length ? used + length : 0;
 }
 
-bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, const annb_rice_row *row, int64_t base, uint8_t *values) {
+bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, annb_rice_row *row, int64_t base, uint8_t *values,
+                       annb_scratch *scratch) {
   size_t vw = annb_dtype_size(shape->dtype);
-  bool ok = true;
-  if (shape->dtype == ANNB_F32 && row->codes16 && base > -SMALL / 2 && base < SMALL / 2)
+  bool floats = shape->dtype == ANNB_F32 && base > -SMALL / 2 && base < SMALL / 2, fresh = !row->codes16 && !row->codes32;
+  bool direct = floats && fresh && row->small, ok = direct || !fresh || annb_rice_codes(row, scratch);
+  if (!ok) return false;
+  if (direct) ok = annb_rice_floats(row, (int32_t)base, values, scratch);
+  else if (floats && row->codes16)
     kernel->to_f32(row->codes16, row->n, (int32_t)base, values);
   else if (row->codes16)
     for (uint32_t i = 0; i < row->n; i++) ok &= annb_whole_put(shape->dtype, base + row->codes16[i], values + i * vw);
@@ -102,13 +88,13 @@ bool annb_count_values(const annb_row_shape *shape, const annb_kernel *kernel, c
   return ok;
 }
 
-bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row, int64_t *base,
-                     annb_scratch *scratch) {
+bool annb_count_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,
+                     int64_t *base, annb_scratch *scratch) {
   annb_cursor c = annb_cursor_of(record, length, FIXED, length < FIXED ? 0 : length - FIXED);
   *base = 1;
   if (c.failed || record[1] > (ANNB_RICE_REPEATS | ANNB_RICE_COARSE | ANNB_RICE_BASE)) return false;
   if ((record[1] & ANNB_RICE_BASE) && !take_base(&c, base)) return false;
-  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), ids, row, scratch);
+  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), to, row, scratch);
 }
 
 bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *indices, uint8_t *values,
@@ -116,5 +102,6 @@ bool annb_count_decode(const annb_row_shape *shape, const uint8_t *record, size_
   const annb_kernel *kernel = scratch->kernel ? scratch->kernel : annb_kernel_best();
   annb_rice_row row;
   int64_t base;
-  return annb_count_open(shape, record, length, indices, &row, &base, scratch) && annb_count_values(shape, kernel, &row, base, values);
+  return annb_count_open(shape, record, length, (annb_rice_target){indices, NULL}, &row, &base, scratch) &&
+         annb_count_values(shape, kernel, &row, base, values, scratch);
 }

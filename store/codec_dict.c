@@ -133,7 +133,7 @@ bool annb_dict_values(const annb_kernel *kernel, const annb_rice_row *row, const
   return true;
 }
 
-bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *ids, annb_rice_row *row,
+bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t length, annb_rice_target to, annb_rice_row *row,
                     const uint8_t **entries, uint32_t *n_entries, annb_scratch *scratch) {
   annb_cursor c = annb_cursor_of(record, length, FIXED, length < FIXED ? 0 : length - FIXED);
   size_t vw = annb_dtype_size(shape->dtype);
@@ -143,7 +143,7 @@ bool annb_dict_open(const annb_row_shape *shape, const uint8_t *record, size_t l
   for (uint64_t i = 1; i < n; i++)
     if (load(*entries + (i - 1) * vw, vw) >= load(*entries + i * vw, vw)) return false;
   *n_entries = (uint32_t)n;
-  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), ids, row, scratch);
+  return annb_rice_decode(shape, record[1], c.at, annb_cursor_left(&c), to, row, scratch) && annb_rice_codes(row, scratch);
 }
 
 bool annb_dict_decode(const annb_row_shape *shape, const uint8_t *record, size_t length, uint32_t *indices, uint8_t *values,
@@ -152,6 +152,6 @@ bool annb_dict_decode(const annb_row_shape *shape, const uint8_t *record, size_t
   const uint8_t *entries;
   uint32_t n_entries;
   annb_rice_row row;
-  return annb_dict_open(shape, record, length, indices, &row, &entries, &n_entries, scratch) &&
+  return annb_dict_open(shape, record, length, (annb_rice_target){indices, NULL}, &row, &entries, &n_entries, scratch) &&
          annb_dict_values(kernel, &row, entries, n_entries, annb_dtype_size(shape->dtype), values, scratch);
 }

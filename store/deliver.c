@@ -35,21 +35,20 @@ typedef struct opened {
   uint32_t n_entries;
 } opened;
 
-/* `ids`: where the row's ids go, or NULL for the scratch memory. */
 static annb_delivery open_record(const annb_row_shape *shape, const uint8_t *record, size_t length, const annb_gene_table *table,
-                                 uint32_t *ids, opened *o, annb_scratch *scratch) {
+                                 annb_rice_target to, opened *o, annb_scratch *scratch) {
   bool ok;
   if (shape->dtype != ANNB_F32 || shape->nnz == 0 || length == 0 || (table && table->n != shape->n_cols)) return ANNB_DELIVERY_OTHER;
   *o = (opened){.kernel = scratch->kernel ? scratch->kernel : annb_kernel_best(), .dict = record[0] == ANNB_CODEC_DICT};
-  if (o->dict) ok = annb_dict_open(shape, record, length, ids, &o->row, &o->entries, &o->n_entries, scratch);
-  else if (record[0] == ANNB_CODEC_COUNT) ok = annb_count_open(shape, record, length, ids, &o->row, &o->base, scratch);
+  if (o->dict) ok = annb_dict_open(shape, record, length, to, &o->row, &o->entries, &o->n_entries, scratch);
+  else if (record[0] == ANNB_CODEC_COUNT) ok = annb_count_open(shape, record, length, to, &o->row, &o->base, scratch);
   else return ANNB_DELIVERY_OTHER;
   return ok ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
 }
 
-static bool put_values(const annb_row_shape *shape, const opened *o, float *values, annb_scratch *scratch) {
+static bool put_values(const annb_row_shape *shape, opened *o, float *values, annb_scratch *scratch) {
   if (o->dict) return annb_dict_values(o->kernel, &o->row, o->entries, o->n_entries, sizeof *values, (uint8_t *)values, scratch);
-  return annb_count_values(shape, o->kernel, &o->row, o->base, (uint8_t *)values);
+  return annb_count_values(shape, o->kernel, &o->row, o->base, (uint8_t *)values, scratch);
 }
 
 /* The value of one code; false when it has none. */
@@ -60,17 +59,23 @@ static bool value_of(const opened *o, uint32_t code, void *value) {
   return true;
 }
 
+/* The delivered ids where they are not yet what they are to become. */
+static void map_ids(const opened *o, const annb_gene_table *table, uint32_t *indices) {
+  const uint16_t *ids16 = o->row.ids16;
+  const uint32_t *ids32 = o->row.ids32;
+  if (ids16 && table->narrow) o->kernel->map(ids16, o->row.n, table->narrow, indices);
+  else
+    for (uint32_t i = 0; i < o->row.n; i++) indices[i] = table->wide[ids16 ? ids16[i] : ids32[i]];
+}
+
 annb_delivery annb_deliver_csr(const annb_row_shape *shape, const uint8_t *record, size_t length, const annb_gene_table *table,
                                uint32_t *indices, float *values, annb_scratch *scratch) {
   opened o;
-  annb_delivery d = open_record(shape, record, length, table, table ? NULL : indices, &o, scratch);
+  bool direct = !table || table->narrow;
+  annb_rice_target to = {direct ? indices : NULL, table ? table->narrow : NULL};
+  annb_delivery d = open_record(shape, record, length, table, to, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
-  const uint16_t *ids16 = o.row.ids16;
-  const uint32_t *ids32 = o.row.ids32;
-  uint32_t n = o.row.n;
-  if (table && ids16 && table->narrow) o.kernel->map(ids16, n, table->narrow, indices);
-  else
-    for (uint32_t i = 0; table && i < n; i++) indices[i] = table->wide[ids16 ? ids16[i] : ids32[i]];
+  if (table && !o.row.mapped) map_ids(&o, table, indices);
   return put_values(shape, &o, values, scratch) ? ANNB_DELIVERY_DONE : ANNB_DELIVERY_CORRUPT;
 }
 
@@ -127,12 +132,13 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
   opened o;
   if (!table) return annb_deliver_csr(shape, record, length, NULL, indices, values, scratch);
   if (!table->narrow || repeats(record, length)) return ANNB_DELIVERY_OTHER;
-  annb_delivery d = open_record(shape, record, length, table, NULL, &o, scratch);
+  annb_delivery d = open_record(shape, record, length, table, (annb_rice_target){indices, table->narrow}, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
-  if (!o.row.ids16 || !o.row.codes16) return ANNB_DELIVERY_OTHER;
+  if (!o.dict && !annb_rice_codes(&o.row, scratch)) return ANNB_DELIVERY_CORRUPT;
+  if (!(o.row.mapped || o.row.ids16) || !o.row.codes16) return ANNB_DELIVERY_OTHER;
   uint32_t *keys = annb_scratch_get(scratch, SLOT_KEYS, ((size_t)o.row.n + ANNB_KERNEL_SLACK) * sizeof *keys);
   if (!keys) return ANNB_DELIVERY_CORRUPT;
-  o.kernel->map(o.row.ids16, o.row.n, table->narrow, indices);
+  if (!o.row.mapped) map_ids(&o, table, indices);
   o.kernel->sort(indices, o.row.codes16, o.row.n, (table->n_out + 63) / 64, keys);
   opened sorted = o;
   sorted.row.n_escapes = 0; /* their positions are those of the record */
@@ -141,7 +147,7 @@ annb_delivery annb_deliver_sorted(const annb_row_shape *shape, const uint8_t *re
 }
 
 /* Any row, by way of its values. */
-static annb_delivery dense_by_values(const annb_row_shape *shape, const opened *o, const annb_gene_table *table, float *out,
+static annb_delivery dense_by_values(const annb_row_shape *shape, opened *o, const annb_gene_table *table, float *out,
                                      annb_scratch *scratch) {
   const uint16_t *ids16 = o->row.ids16;
   const uint32_t *ids32 = o->row.ids32;
@@ -164,8 +170,9 @@ annb_delivery annb_deliver_dense(const annb_row_shape *shape, const uint8_t *rec
   opened o;
   uint32_t highest;
   if (repeats(record, length)) return ANNB_DELIVERY_OTHER;
-  annb_delivery d = open_record(shape, record, length, table, NULL, &o, scratch);
+  annb_delivery d = open_record(shape, record, length, table, (annb_rice_target){NULL, NULL}, &o, scratch);
   if (d != ANNB_DELIVERY_DONE) return d;
+  if (!o.dict && !annb_rice_codes(&o.row, scratch)) return ANNB_DELIVERY_CORRUPT;
   /* marks are the values themselves when the codes count from 1 */
   if (o.dict || o.base != 1 || !table || !table->narrow || !o.row.ids16 || !o.row.codes16)
     return dense_by_values(shape, &o, table, out, scratch);

@@ -6,12 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -297,6 +299,12 @@ void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length) {
     (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
 }
 
+void annb_io_set_scattered(const annb_map *map, bool scattered) {
+  if (map->size) (void)madvise((void *)(uintptr_t)map->data, map->size, scattered ? MADV_RANDOM : MADV_NORMAL);
+}
+
+void annb_io_set_scattered_fd(int fd) { (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); }
+
 bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {
   unsigned char in[RESIDENT_PAGES];
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = offset + length, at = offset / page * page;
@@ -308,6 +316,11 @@ bool annb_io_resident(const annb_map *map, uint64_t offset, uint64_t length) {
       if (!(in[i] & 1)) return false;
   }
   return true;
+}
+
+uint64_t annb_io_faults(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_THREAD, &usage) ? 0 : (uint64_t)usage.ru_majflt;
 }
 
 bool annb_io_tells_residency(const char *path) {
@@ -327,6 +340,48 @@ bool annb_io_is_remote(const char *path) {
 }
 
 uint64_t annb_io_process(void) { return (uint64_t)getpid(); }
+
+/* ---- how much memory there is ---- */
+
+/* The number that the file starts with; UINT64_MAX when it has none, like "max". */
+static uint64_t number_in(const char *path) {
+  unsigned long long n = ULLONG_MAX;
+  FILE *f = fopen(path, "re");
+  if (f && fscanf(f, "%llu", &n) != 1) n = ULLONG_MAX;
+  if (f) fclose(f);
+  return n;
+}
+
+/* The least limit of a group and those above it. In a container the group's name may be the host's, of which only the top is there. */
+static uint64_t group_limit(const char *root, const char *group, const char *file) {
+  char path[4096];
+  uint64_t least = UINT64_MAX;
+  for (size_t n = strcspn(group, "\n");; n--) {
+    if (n && group[n] != '/' && group[n] != '\n' && group[n] != '\0') continue;
+    int length = snprintf(path, sizeof path, "%s%.*s/%s", root, (int)n, group, file);
+    uint64_t limit = length > 0 && (size_t)length < sizeof path ? number_in(path) : UINT64_MAX;
+    if (limit < least) least = limit;
+    if (!n) return least;
+  }
+}
+
+uint64_t annb_io_memory_limit(void) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  uint64_t least = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX, limit;
+  char line[4096];
+  FILE *f = fopen("/proc/self/cgroup", "re"); /* lines of number:controllers:group; without controllers: the unified hierarchy's */
+  while (f && fgets(line, sizeof line, f)) {
+    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group) continue;
+    *group++ = 0;
+    if (!controllers[1]) limit = group_limit("/sys/fs/cgroup", group, "memory.max");
+    else if (strcmp(controllers, ":memory")) continue;
+    else limit = group_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+    if (limit < least) least = limit;
+  }
+  if (f) fclose(f);
+  return least;
+}
 
 uint64_t annb_io_unique(void) {
   uint64_t x;

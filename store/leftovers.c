@@ -56,3 +56,24 @@ void annb_leftovers_remove(const char *dir) {
   }
   annb_io_free_names(names, n);
 }
+
+void annb_remains_note(annb_remains *remains, const char *store) {
+  static const char *const names[] = {"", "objects", "manifests", "tmp"};
+  annb_path_kind kind;
+  *remains = (annb_remains){{NULL}, {false}};
+  for (int i = 0; i < 4; i++) {
+    char *path = *names[i] ? annb_io_join(store, names[i]) : strdup(store);
+    remains->dirs[i] = path;
+    remains->absent[i] = path && !annb_io_kind(path, &kind, NULL) && kind == ANNB_PATH_ABSENT;
+  }
+}
+
+void annb_remains_remove(const annb_remains *remains) {
+  if (remains->dirs[3]) annb_leftovers_remove(remains->dirs[3]);
+  for (int i = 3; i >= 0; i--)
+    if (remains->absent[i]) annb_io_rmdir(remains->dirs[i]);
+}
+
+void annb_remains_free(annb_remains *remains) {
+  for (int i = 0; i < 4; i++) free(remains->dirs[i]);
+}

@@ -45,8 +45,9 @@ const char *annb_object_suffix(annb_object_kind kind); /* ".anns" … or NULL */
 annb_status annb_manifest_check(const annb_manifest *manifest, const char *path, annb_error *err);
 
 /* Append the tables of `more` to `m`, which may be empty: equal objects and matrices of one name become one. Matrices of one name must have
- * one number of columns, but those of obs x var, whose number becomes m's. The schema of `more` is left out. */
-annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, annb_error *err);
+ * one number of columns, but those of obs x var, whose number becomes m's. The schema of `more` is left out, and so is each of its matrices
+ * that `left_out` (may be NULL) says. */
+annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, const bool *left_out, annb_error *err);
 
 /* The rows of its schema. */
 annb_status annb_manifest_append_schema(annb_manifest *m, const annb_manifest *more, annb_error *err);

@@ -54,11 +54,13 @@ static annb_status append_part(annb_manifest *m, const annb_manifest *more, uint
   uint32_t end = i + 1 < more->n_parts ? more->parts[i + 1].first_matrix : more->n_part_matrices, row;
   uint32_t *const refs[] = {&part.columns, &part.sidecar, &part.restore, &part.gene_map, &part.code_map, &part.row_order, &part.row_filter};
   for (size_t k = 0; k < sizeof refs / sizeof *refs; k++) *refs[k] = place_of(to->objects, *refs[k]);
-  part.n_matrices = end - part.first_matrix;
+  part.n_matrices = 0;
+  for (uint32_t k = part.first_matrix; k < end; k++) part.n_matrices += to->matrices[more->part_matrices[k].matrix] != ANNB_NONE;
   part.first_matrix = m->n_part_matrices;
   annb_status s = annb_manifest_add_part(m, &part, &row, err);
   for (uint32_t k = more->parts[i].first_matrix; !s && k < end; k++) {
     annb_fmt_part_matrix pm = more->part_matrices[k];
+    if (to->matrices[pm.matrix] == ANNB_NONE) continue;
     pm.first_segment = m->n_segments;
     pm.matrix = to->matrices[pm.matrix];
     pm.gene_order = place_of(to->objects, pm.gene_order);
@@ -70,11 +72,14 @@ static annb_status append_part(annb_manifest *m, const annb_manifest *more, uint
   return s;
 }
 
-annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, annb_error *err) {
+annb_status annb_manifest_append(annb_manifest *m, const annb_manifest *more, const bool *left_out, annb_error *err) {
   places to = {calloc((size_t)more->n_objects + 1, sizeof *to.objects), calloc((size_t)more->n_matrices + 1, sizeof *to.matrices)};
   annb_status s = to.objects && to.matrices ? append_objects(m, more, &to, err) : annb_fail_memory(err);
   if (!s && m->n_parts == 0) m->store.n_vars = more->store.n_vars;
-  for (uint32_t i = 0; !s && i < more->n_matrices; i++) s = append_matrix(m, more, i, &to.matrices[i], err);
+  for (uint32_t i = 0; !s && i < more->n_matrices; i++) {
+    if (left_out && left_out[i]) to.matrices[i] = ANNB_NONE;
+    else s = append_matrix(m, more, i, &to.matrices[i], err);
+  }
   for (uint32_t i = 0; !s && i < more->n_parts; i++) s = append_part(m, more, i, &to, err);
   m->export_mask |= more->export_mask;
   m->incompat |= more->incompat;

@@ -19,7 +19,24 @@ annb_status annb_ofile_create(const char *path, annb_ofile *out, annb_error *err
     memset(out, 0, sizeof *out);
     return s;
   }
+  out->room = BUFFER;
   annb_sha256_init(&out->sha);
+  return ANNB_OK;
+}
+
+annb_status annb_ofile_in_memory(const char *name, annb_ofile *out, annb_error *err) {
+  *out = (annb_ofile){.fd = -1, .path = strdup(name)};
+  annb_sha256_init(&out->sha);
+  return out->path ? ANNB_OK : annb_fail_memory(err);
+}
+
+static annb_status grow(annb_ofile *file, size_t more, annb_error *err) {
+  if (more > SIZE_MAX / 4 || file->used > SIZE_MAX / 4) return annb_fail_memory(err);
+  size_t room = 2 * (file->used + more);
+  uint8_t *buffer = realloc(file->buffer, room);
+  if (!buffer) return annb_fail_memory(err);
+  file->buffer = buffer;
+  file->room = room;
   return ANNB_OK;
 }
 
@@ -36,10 +53,10 @@ static annb_status flush(annb_ofile *file, annb_error *err) {
 
 annb_status annb_ofile_write(annb_ofile *file, const void *data, size_t size, annb_error *err) {
   file->offset += size;
-  if (file->used + size > BUFFER) {
-    annb_status s = flush(file, err);
+  if (size > file->room - file->used) {
+    annb_status s = file->fd < 0 ? grow(file, size, err) : flush(file, err);
     if (s) return s;
-    if (size >= BUFFER) return put(file, data, size, err);
+    if (size > file->room) return put(file, data, size, err);
   }
   if (size) memcpy(file->buffer + file->used, data, size);
   file->used += size;
@@ -79,9 +96,19 @@ annb_status annb_ofile_finish(annb_ofile *file, uint8_t sha256[ANNB_SHA256_SIZE]
   return s;
 }
 
+annb_status annb_ofile_take(annb_ofile *file, uint8_t sha256[ANNB_SHA256_SIZE], uint8_t **bytes, annb_error *err) {
+  *bytes = realloc(file->buffer, file->used ? file->used : 1);
+  annb_status s = *bytes ? ANNB_OK : annb_fail_memory(err);
+  if (!s) annb_sha256_update(&file->sha, *bytes, file->used);
+  if (!s) annb_sha256_final(&file->sha, sha256);
+  if (!s) file->buffer = NULL;
+  release(file);
+  return s;
+}
+
 void annb_ofile_abort(annb_ofile *file) {
   if (!file->path) return;
-  (void)annb_io_close(file->fd, file->path, NULL);
-  annb_io_unlink(file->path);
+  if (file->fd >= 0) (void)annb_io_close(file->fd, file->path, NULL);
+  if (file->fd >= 0) annb_io_unlink(file->path);
   release(file);
 }

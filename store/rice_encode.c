@@ -1,4 +1,5 @@
 /* Encoding the body of count and dict (SPEC.md 3.5.3). Every choice is made with integers, so that all machines choose alike. */
+#include "encode_loops.h"
 #include "rice.h"
 
 #include <string.h>
@@ -11,9 +12,11 @@ typedef struct seq {
   unsigned step;
   uint32_t *values;
   uint8_t *nibbles;
+  uint64_t bits; /* of low bits and quotients, once the nibbles are chosen: no fewer than it takes */
 } seq;
 
 typedef struct plan {
+  const annb_encode_loops *loops;
   seq gaps, head, tail_at, tail;
   uint32_t *escape_at, *escape_code;
   uint32_t n_escapes;
@@ -23,47 +26,15 @@ static size_t groups_of(size_t n) { return (n + ANNB_RICE_GROUP - 1) / ANNB_RICE
 
 static unsigned bit_width(uint32_t x) { return x ? 32 - (unsigned)__builtin_clz(x) : 0; }
 
-/* Sum of the quotients of a group, each counted as `cap` at most. */
-static uint32_t quotients(const uint32_t *values, unsigned k, uint32_t cap) {
-  uint32_t sum = 0;
-  for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) {
-    uint32_t q = values[i] >> k;
-    sum += q < cap ? q : cap;
-  }
-  return sum;
-}
-
-/* The nibble with which n values of a group cost least, and their bits in *bits. Values whose quotient passes `cap` cost cap bits. */
-static unsigned choose(const uint32_t *values, uint32_t n, unsigned step, unsigned lowest, uint32_t cap, uint32_t *bits) {
-  uint64_t sum = 0;
-  for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) sum += values[i];
-  unsigned guess = sum > n ? (bit_width((uint32_t)(sum * 3 / 4 / n)) + step - 1) / step : 0;
-  if (guess < lowest) guess = lowest;
-  if (guess > MAX_NIBBLE) guess = MAX_NIBBLE;
-  uint32_t best = n * (guess * step + 1) + quotients(values, guess * step, cap), cost;
-  unsigned nibble = guess;
-  while (nibble > lowest && (cost = n * ((nibble - 1) * step + 1) + quotients(values, (nibble - 1) * step, cap)) < best) {
-    best = cost;
-    nibble--;
-  }
-  if (nibble == guess)
-    while (nibble < MAX_NIBBLE && (cost = n * ((nibble + 1) * step + 1) + quotients(values, (nibble + 1) * step, cap)) < best) {
-      best = cost;
-      nibble++;
-    }
-  *bits = best;
-  return nibble;
-}
-
 /* Nibbles of a sequence that has no escapes. */
-static void choose_all(seq *s) {
+static void choose_all(const annb_encode_loops *loops, seq *s) {
   for (size_t g = 0; g < groups_of(s->n); g++) {
     const uint32_t *values = s->values + g * ANNB_RICE_GROUP;
-    uint32_t n = s->n - (uint32_t)(g * ANNB_RICE_GROUP), bits, all = 0;
-    for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) all |= values[i];
-    unsigned width = bit_width(all), limit = bit_width(ANNB_RICE_MAX_QUOTIENT);
+    uint32_t left = s->n - (uint32_t)(g * ANNB_RICE_GROUP), n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP, bits;
+    unsigned width = bit_width(loops->any(values)), limit = bit_width(ANNB_RICE_MAX_QUOTIENT);
     unsigned lowest = width > limit ? (width - limit + s->step - 1) / s->step : 0;
-    s->nibbles[g] = (uint8_t)choose(values, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, s->step, lowest, ANNB_RICE_MAX_QUOTIENT + 1, &bits);
+    s->nibbles[g] = (uint8_t)loops->choose(values, n, s->step, lowest, ANNB_RICE_MAX_QUOTIENT + 1, &bits);
+    s->bits += bits;
   }
 }
 
@@ -71,20 +42,16 @@ static void pad(uint32_t *values, size_t n) { memset(values + n, 0, (ROOM - n % 
 
 /* Gaps of the ids; false when they descend. */
 static bool make_gaps(const uint32_t *ids, plan *p, unsigned *flags) {
-  /* n counts too: a distance between positions of the tail may be as large */
-  uint32_t n = p->gaps.n, *gaps = p->gaps.values, highest = ids[0] | n, repeats = 0, descents = 0;
-  gaps[0] = ids[0];
-  for (uint32_t i = 1; i < n; i++) {
-    gaps[i] = ids[i] - ids[i - 1] - 1;
-    repeats |= ids[i] == ids[i - 1];
-    descents |= ids[i] < ids[i - 1];
-  }
+  uint32_t n = p->gaps.n, *gaps = p->gaps.values;
+  bool repeats, descents;
+  uint32_t highest = p->loops->gaps(ids, n, gaps, &repeats, &descents);
   if (descents) return false;
   if (repeats) {
     *flags |= ANNB_RICE_REPEATS;
-    for (uint32_t i = 1; i < n; i++) gaps[i]++;
+    highest = gaps[0];
+    for (uint32_t i = 1; i < n; i++) highest |= ++gaps[i];
   }
-  for (uint32_t i = 1; i < n; i++) highest |= gaps[i];
+  highest |= n; /* a distance between positions of the tail may be as large */
   pad(gaps, n);
   if (bit_width(highest) > MAX_NIBBLE + bit_width(ANNB_RICE_MAX_QUOTIENT)) {
     *flags |= ANNB_RICE_COARSE;
@@ -108,18 +75,13 @@ static size_t choose_split(plan *p, const uint32_t *codes, uint32_t *costs) {
   for (size_t g = 0; g < groups; g++) {
     uint32_t n = p->gaps.n - (uint32_t)(g * ANNB_RICE_GROUP);
     p->head.nibbles[g] =
-        (uint8_t)choose(codes + g * ANNB_RICE_GROUP, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, 1, 0, ESCAPE_BITS, &costs[g]);
+        (uint8_t)p->loops->choose(codes + g * ANNB_RICE_GROUP, n < ANNB_RICE_GROUP ? n : ANNB_RICE_GROUP, 1, 0, ESCAPE_BITS, &costs[g]);
     total += costs[g];
   }
   uint64_t best = total, head = total;
   for (size_t g = groups; g-- > 0;) {
-    const uint32_t *group = codes + g * ANNB_RICE_GROUP;
     head -= costs[g];
-    for (unsigned i = 0; i < ANNB_RICE_GROUP; i++) {
-      s += group[i] > 0;
-      uint32_t more = group[i] > 0 ? group[i] - 1 : 0;
-      excess += more < ESCAPE_BITS ? more : ESCAPE_BITS;
-    }
+    p->loops->tail(codes + g * ANNB_RICE_GROUP, ESCAPE_BITS, &s, &excess);
     uint64_t cost = head + tail_cost(p->gaps.n - g * ANNB_RICE_GROUP, s, excess);
     if (cost < best) {
       best = cost;
@@ -153,8 +115,8 @@ static void split(plan *p, uint32_t *codes) {
   p->tail_at.n = p->tail.n = s;
   pad(p->tail_at.values, s);
   pad(p->tail.values, s);
-  choose_all(&p->tail_at);
-  choose_all(&p->tail);
+  choose_all(p->loops, &p->tail_at);
+  choose_all(p->loops, &p->tail);
 }
 
 uint8_t *annb_varint_put(uint8_t *out, uint32_t x) {
@@ -163,16 +125,13 @@ uint8_t *annb_varint_put(uint8_t *out, uint32_t x) {
   return out;
 }
 
-/* The low bits of one group: writes up to 8 bytes more than it returns. */
-static uint8_t *put_group(uint8_t *out, const uint32_t *values, uint32_t n, unsigned k) {
+/* The low bits of one group: writes up to 64 bytes more than it returns. */
+static uint8_t *put_group(const annb_encode_loops *loops, uint8_t *out, const uint32_t *values, uint32_t n, unsigned k) {
   uint64_t mask = (UINT64_C(1) << k) - 1, word = 0;
   uint8_t *end = out + (n * k + 7) / 8;
   if (k == 0) return end;
   if (k <= 8) {
-    for (uint32_t i = 0; i < n; i += 8, out += k, word = 0) {
-      for (unsigned j = 0; j < 8; j++) word |= (values[i + j] & mask) << j * k;
-      memcpy(out, &word, 8);
-    }
+    loops->put_low(out, values, n, k);
     return end;
   }
   unsigned fill = 0;
@@ -187,10 +146,10 @@ static uint8_t *put_group(uint8_t *out, const uint32_t *values, uint32_t n, unsi
   return end;
 }
 
-static uint8_t *put_lows(uint8_t *out, const seq *s) {
+static uint8_t *put_lows(const annb_encode_loops *loops, uint8_t *out, const seq *s) {
   for (uint32_t at = 0; at < s->n; at += ANNB_RICE_GROUP) {
     uint32_t n = s->n - at < ANNB_RICE_GROUP ? s->n - at : ANNB_RICE_GROUP;
-    out = put_group(out, s->values + at, n, s->nibbles[at / ANNB_RICE_GROUP] * s->step);
+    out = put_group(loops, out, s->values + at, n, s->nibbles[at / ANNB_RICE_GROUP] * s->step);
     if (s->n - at <= ANNB_RICE_GROUP) break;
   }
   return out;
@@ -235,17 +194,15 @@ static void put_quotients(unary *u, const seq *s) {
   *u = w;
 }
 
-/* Bytes that a body needs at most: low bits and quotients exactly, the rest roughly. */
+/* Bytes that a body needs at most, and what writing it may write past its end. */
 static size_t size_limit(const plan *p) {
   const seq *all[] = {&p->gaps, &p->head, &p->tail_at, &p->tail};
-  uint64_t bits = 0, bytes = 64;
-  for (int s = 0; s < 4; s++)
-    for (size_t g = 0; g < groups_of(all[s]->n); g++) {
-      unsigned k = all[s]->nibbles[g] * all[s]->step;
-      bits += ANNB_RICE_GROUP * (k + 1u) + quotients(all[s]->values + g * ANNB_RICE_GROUP, k, ANNB_RICE_MAX_QUOTIENT);
-      bytes += 2;
-    }
-  return bytes + bits / 8 + (size_t)p->n_escapes * 10;
+  uint64_t bits = 0, groups = 0;
+  for (int s = 0; s < 4; s++) {
+    bits += all[s]->bits;
+    groups += groups_of(all[s]->n);
+  }
+  return bits / 8 + 2 * groups + (size_t)p->n_escapes * 10 + 128; /* each group's low bits end with a byte */
 }
 
 static size_t put_body(const plan *p, uint8_t *start) {
@@ -265,7 +222,7 @@ static size_t put_body(const plan *p, uint8_t *start) {
     out = annb_varint_put(out, p->escape_code[i]);
     next = p->escape_at[i] + 1;
   }
-  for (int s = 0; s < 4; s++) out = put_lows(out, all[s]);
+  for (int s = 0; s < 4; s++) out = put_lows(p->loops, out, all[s]);
   unary u = {out, 0, 0};
   for (int s = 0; s < 4; s++) put_quotients(&u, all[s]);
   return (size_t)(u.out - start) + (u.fill > 0); /* put_bits has written the last byte */
@@ -278,10 +235,11 @@ static bool make_plan(plan *p, uint32_t n, uint32_t *codes, uint32_t **costs, an
   if (!w) return false;
   uint8_t *nibbles = (uint8_t *)(w + 5 * each + groups);
   *costs = w + 5 * each;
-  *p = (plan){.gaps = {n, 1, w, nibbles},
-              .head = {0, 1, codes, nibbles + groups},
-              .tail_at = {0, 1, w + each, nibbles + 2 * groups},
-              .tail = {0, 1, w + 2 * each, nibbles + 3 * groups},
+  *p = (plan){.loops = scratch->loops ? scratch->loops : annb_encode_loops_best(),
+              .gaps = {n, 1, w, nibbles, 0},
+              .head = {0, 1, codes, nibbles + groups, 0},
+              .tail_at = {0, 1, w + each, nibbles + 2 * groups, 0},
+              .tail = {0, 1, w + 2 * each, nibbles + 3 * groups, 0},
               .escape_at = w + 3 * each,
               .escape_code = w + 4 * each};
   return true;
@@ -293,8 +251,10 @@ size_t annb_rice_encode(const annb_row_shape *shape, const uint32_t *ids, uint32
   uint32_t n = shape->nnz, *costs;
   if (n == 0 || n > ANNB_MAX_ROW_NNZ || !make_plan(&p, n, codes, &costs, scratch) || !make_gaps(ids, &p, flags)) return 0;
   pad(codes, n);
-  choose_all(&p.gaps);
-  size_t head = choose_split(&p, codes, costs) * ANNB_RICE_GROUP;
+  choose_all(p.loops, &p.gaps);
+  size_t head = choose_split(&p, codes, costs);
+  for (size_t g = 0; g < head; g++) p.head.bits += costs[g];
+  head *= ANNB_RICE_GROUP;
   p.head.n = head < n ? (uint32_t)head : n;
   split(&p, codes);
   uint8_t *body = annb_scratch_get(scratch, SLOT_BODY, size_limit(&p));

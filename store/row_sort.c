@@ -1,7 +1,11 @@
-/* Rows of ordinary width are sorted without comparing: a bit per stored id says which occur, and their values wait in a dense array.
+/* Rows of ordinary width are sorted without comparing: a bit per stored id says which occur, and their values (or places in
+ * the row) wait in a dense array.
  * Rows with repeats, very wide matrices and very short rows go through a radix sort. */
 #include "row_sort.h"
 
+#include "encode_loops.h"
+
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +25,7 @@ void annb_row_sorter_free(annb_row_sorter *sorter) {
 /* ---- memory ---- */
 
 static size_t more(size_t n) { return n + n / 2 + 64; }
+static_assert(ANNB_LIST_SLACK <= 64, "`list` writes past the row, into what there is more");
 
 static bool room_for_ids(annb_row_sorter *s, size_t n) {
   if (n <= s->ids_room) return true;
@@ -31,13 +36,18 @@ static bool room_for_ids(annb_row_sorter *s, size_t n) {
 }
 
 static bool room_for_sorted(annb_row_sorter *s, size_t n) {
-  if (n <= s->sorted_room) return true;
+  if (n + ANNB_LIST_SLACK <= s->sorted_room) return true;
+  const size_t room = more(n);
   free(s->sorted);
   free(s->values);
-  s->sorted = malloc(more(n) * sizeof *s->sorted);
-  s->values = malloc(more(n) * sizeof(uint64_t));
-  s->sorted_room = s->sorted && s->values ? more(n) : 0;
-  return s->sorted_room;
+  s->sorted = malloc(3 * room * sizeof *s->sorted);
+  s->values = malloc(room * sizeof(uint64_t));
+  s->sorted_room = s->sorted && s->values ? room : 0;
+  if (!s->sorted_room) return false;
+  s->order = s->sorted + room;
+  s->places = s->order + room;
+  for (size_t i = 0; i < room; i++) s->places[i] = (uint32_t)i;
+  return true;
 }
 
 static bool room_for_keys(annb_row_sorter *s, size_t n) {
@@ -53,7 +63,7 @@ static bool room_for_dense(annb_row_sorter *s, uint64_t n_cols) {
   free(s->seen);
   free(s->dense);
   s->seen = calloc((size_t)n_cols / 64 + 1, sizeof *s->seen);
-  s->dense = malloc((size_t)n_cols * sizeof *s->dense);
+  s->dense = malloc(((size_t)n_cols / 64 + 1) * 64 * sizeof *s->dense); /* whole words of marks are looked up */
   s->seen_room = s->seen && s->dense ? n_cols : 0;
   return s->seen_room;
 }
@@ -97,9 +107,9 @@ uint64_t *annb_sort_keys(uint64_t *keys, uint64_t *spare, size_t n) {
   return keys;
 }
 
-static void take_values(const uint8_t *values, const uint64_t *keys, size_t n, uint32_t size, uint8_t *out) {
-  for (size_t i = 0; i < n; i++) memcpy(out + i * size, values + (size_t)(uint32_t)keys[i] * size, size);
-}
+/* The values, of `size` bytes, in the order of their `places`. */
+#define TAKE_VALUES(size, place) \
+  for (uint32_t i = 0; i < n; i++) memcpy(s->values + (size_t)i * (size), values + (size_t)(uint32_t)(place) * (size), size)
 
 static bool by_radix(annb_row_sorter *s, const uint32_t *ids, uint32_t n, const uint8_t *values, uint32_t size) {
   if (!room_for_keys(s, n)) return false;
@@ -108,64 +118,42 @@ static bool by_radix(annb_row_sorter *s, const uint32_t *ids, uint32_t n, const 
   keys = annb_sort_keys(keys, s->keys + n, n);
   for (uint32_t i = 0; i < n; i++) s->sorted[i] = (uint32_t)(keys[i] >> 32);
   switch (size) {
-    case 1: take_values(values, keys, n, 1, s->values); break;
-    case 2: take_values(values, keys, n, 2, s->values); break;
-    case 4: take_values(values, keys, n, 4, s->values); break;
-    default: take_values(values, keys, n, 8, s->values);
+    case 1: TAKE_VALUES(1, keys[i]); break;
+    case 2: TAKE_VALUES(2, keys[i]); break;
+    case 4: TAKE_VALUES(4, keys[i]); break;
+    default: TAKE_VALUES(8, keys[i]);
   }
   return true;
 }
 
 /* ---- by place ---- */
 
-/* Mark the ids of a row. False, with the marks taken back, when one occurs twice. */
-static bool mark(uint64_t *seen, const uint32_t *ids, uint32_t n) {
-  uint64_t twice = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    uint64_t bit = UINT64_C(1) << ids[i] % 64, *word = &seen[ids[i] / 64];
-    twice |= *word & bit;
-    *word |= bit;
-  }
-  if (!twice) return true;
-  for (uint32_t i = 0; i < n; i++) seen[ids[i] / 64] = 0;
-  return false;
+static void forget(uint64_t *seen, const uint32_t *columns, uint32_t n, const uint32_t *table) {
+  for (uint32_t i = 0; i < n; i++) seen[(table ? table[columns[i]] : columns[i]) / 64] = 0;
 }
 
-/* The marked ids in order, and the marks taken back. */
-static void list_marks(uint64_t *seen, uint32_t n, uint32_t *out) {
-  for (uint32_t k = 0, word = 0; k < n; word++) {
-    uint64_t bits = seen[word];
-    seen[word] = 0;
-    for (; bits; bits &= bits - 1) out[k++] = word * 64 + (uint32_t)__builtin_ctzll(bits);
+/* Values of 4 bytes move with their ids; for others their places in the row do. */
+static bool by_place(annb_row_sorter *s, const annb_row_sort_rule *rule, const uint32_t *columns, uint32_t n, const uint8_t *values) {
+  const annb_encode_loops *loops = annb_encode_loops_best();
+  const bool four = rule->value_size == 4;
+  const uint8_t *moved = four ? values : (const uint8_t *)s->places;
+  if (!loops->place(columns, moved, n, rule->to_stored, s->seen, s->dense)) {
+    forget(s->seen, columns, n, rule->to_stored);
+    return false;
   }
-}
-
-#define MOVE_VALUES(type)                                                                          \
-  do {                                                                                             \
-    type *dense = (type *)(void *)s->dense, *out = (type *)(void *)s->values;                      \
-    for (uint32_t i = 0; i < n; i++) memcpy(&dense[ids[i]], values + i * sizeof(type), sizeof(type)); \
-    for (uint32_t i = 0; i < n; i++) out[i] = dense[s->sorted[i]];                                 \
-  } while (0)
-
-static bool by_place(annb_row_sorter *s, const uint32_t *ids, uint32_t n, const uint8_t *values, uint32_t size) {
-  if (!mark(s->seen, ids, n)) return false;
-  list_marks(s->seen, n, s->sorted);
-  switch (size) {
-    case 1: MOVE_VALUES(uint8_t); break;
-    case 2: MOVE_VALUES(uint16_t); break;
-    case 4: MOVE_VALUES(uint32_t); break;
-    default: MOVE_VALUES(uint64_t);
+  loops->list(s->seen, s->dense, n, s->sorted, four ? (uint32_t *)(void *)s->values : s->order);
+  switch (rule->value_size) {
+    case 1: TAKE_VALUES(1, s->order[i]); break;
+    case 2: TAKE_VALUES(2, s->order[i]); break;
+    case 4: break;
+    default: TAKE_VALUES(8, s->order[i]);
   }
   return true;
 }
 
 /* ---- the whole ---- */
 
-bool annb_ascends(const uint32_t *ids, size_t n) {
-  bool descends = false;
-  for (size_t i = 1; i < n; i++) descends |= ids[i] < ids[i - 1];
-  return !descends;
-}
+bool annb_ascends(const uint32_t *ids, size_t n) { return annb_encode_loops_best()->ascends(ids, n); }
 
 static bool is_narrow(uint64_t n_cols, uint32_t n) {
   return n > FEW && n_cols <= DENSE_COLS && n_cols / 64 <= (uint64_t)WORDS_PER_ELEMENT * n;
@@ -174,18 +162,18 @@ static bool is_narrow(uint64_t n_cols, uint32_t n) {
 bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, uint32_t n, const uint32_t **indices,
                       const uint8_t **values) {
   const uint32_t *ids = *indices;
-  if (n == 0) return true;
-  if (rule->to_stored) {
+  if (n == 0 || (!rule->to_stored && (!rule->sort || annb_ascends(ids, n)))) return true;
+  if (!room_for_sorted(sorter, n)) return false;
+  bool done = false;
+  if (rule->sort && is_narrow(rule->n_cols, n)) {
+    if (!room_for_dense(sorter, rule->n_cols)) return false;
+    done = by_place(sorter, rule, ids, n, *values);
+  }
+  if (!done && rule->to_stored) {
     if (!room_for_ids(sorter, n)) return false;
     for (uint32_t i = 0; i < n; i++) sorter->ids[i] = rule->to_stored[ids[i]];
     *indices = ids = sorter->ids;
-  }
-  if (!rule->sort || annb_ascends(ids, n)) return true;
-  if (!room_for_sorted(sorter, n)) return false;
-  bool done = false;
-  if (is_narrow(rule->n_cols, n)) {
-    if (!room_for_dense(sorter, rule->n_cols)) return false;
-    done = by_place(sorter, ids, n, *values, rule->value_size);
+    if (!rule->sort || annb_ascends(ids, n)) return true;
   }
   if (!done && !by_radix(sorter, ids, n, *values, rule->value_size)) return false;
   *indices = sorter->sorted;

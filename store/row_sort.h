@@ -6,15 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory of one thread; zero-initialise, free with annb_row_sorter_free. `dense` and `seen` are clear between calls' uses of them. */
+/* Memory of one thread; zero-initialise, free with annb_row_sorter_free. `seen` is clear between calls. */
 typedef struct annb_row_sorter {
   uint32_t *ids;      /* mapped, not sorted */
   uint32_t *sorted;
+  uint32_t *order;    /* of 4-byte values the values are sorted, of others their places in the row: these */
+  uint32_t *places;   /* 0, 1, 2 … */
   uint8_t *values;
   uint64_t *keys;     /* 2 × room, for rows that go through the radix sort */
   size_t ids_room, sorted_room, keys_room;
   uint64_t *seen;     /* a bit per stored id */
-  uint64_t *dense;    /* a value per stored id */
+  uint32_t *dense;    /* a value, or place, per stored id */
   uint64_t seen_room;
 } annb_row_sorter;
 

@@ -11,7 +11,7 @@
 #define CORRUPT(...) annb_fail(err, ANNB_ECORRUPT, path, __VA_ARGS__)
 #define ROW(row) ((unsigned long long)(row))
 
-enum { KNOWN_SECTIONS = 1 << ANNB_SEC_BLOCKS | 1 << ANNB_SEC_INDEX | 1 << ANNB_SEC_META };
+enum { KNOWN_SECTIONS = 1 << ANNB_SEC_BLOCKS | 1 << ANNB_SEC_INDEX | 1 << ANNB_SEC_META, END = 1 << 14 /* where tables and footer are */ };
 
 /* ---- opening ---- */
 
@@ -95,6 +95,9 @@ annb_status annb_segment_open(const char *path, annb_segment **out, annb_error *
   annb_map map;
   annb_status s = annb_io_map(path, &map, err);
   if (s) return s;
+  uint64_t end = map.size < END ? map.size : END; /* asked for at once, or each touch would wait for the file's surroundings too */
+  annb_io_will_need(&map, map.size - end, end);
+  annb_io_will_need(&map, 0, map.size < ANNB_PAGE ? map.size : ANNB_PAGE);
   s = annb_segment_parse(map.data, map.size, path, out, err);
   if (s) annb_io_unmap(&map);
   else (*out)->mapped = true;

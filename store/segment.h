@@ -4,6 +4,7 @@
 
 #include "codec.h"
 #include "deliver.h"
+#include "encode.h"
 #include "envelope.h"
 #include "io.h"
 
@@ -24,6 +25,7 @@ typedef struct annb_segment {
   uint64_t salt, blocks_end, index_offset, n_pages;
   const struct annb_kernel *kernel; /* the best of this machine */
   _Atomic uint64_t *checked; /* bit per index page that was found good */
+  atomic_bool scattered;     /* annb_io_set_scattered */
 } annb_segment;
 
 typedef struct annb_record_ref {
@@ -70,12 +72,11 @@ typedef struct annb_segment_params {
   uint64_t n_cols, row_base;
   annb_dtype dtype;
   uint32_t block_rows;
-  uint32_t n_threads;
-  uint64_t codecs; /* allowed */
-  bool sort;       /* rows by stored id, stably */
-  const uint32_t *to_stored; /* column → stored id, a permutation that outlives the writer; NULL = none */
+  uint64_t codecs; /* that occur */
+  bool sorted;     /* rows are by stored id */
+  bool mapped;     /* stored ids are others than columns */
   uint8_t tag[16];
-  uint8_t gene_order[ANNB_SHA256_SIZE]; /* of the object with the permutation; zero without one */
+  uint8_t gene_order[ANNB_SHA256_SIZE]; /* of the object with the permutation; zero unless mapped */
 } annb_segment_params;
 
 typedef struct annb_segment_result {
@@ -86,11 +87,11 @@ typedef struct annb_segment_result {
 /* `path` is the temporary file to create, `spool_dir` a directory for an anonymous file that holds index pages meanwhile. */
 annb_status annb_segment_writer_open(const char *path, const char *spool_dir, const annb_segment_params *params, annb_segment_writer **out,
                                      annb_error *err);
-/* As annb_matrix_writer_append. Rows are buffered up to whole blocks, encoded in parallel by block, written in order. */
-annb_status annb_segment_writer_append(annb_segment_writer *writer, uint64_t n_rows, const uint64_t *indptr, const uint32_t *indices,
-                                       const void *values, annb_error *err);
+/* Records first … first + n − 1 as the next rows. */
+annb_status annb_segment_writer_put(annb_segment_writer *writer, const annb_records *records, uint64_t first, uint64_t n, annb_error *err);
 uint64_t annb_segment_writer_rows(const annb_segment_writer *writer);
-uint64_t annb_segment_writer_bytes(const annb_segment_writer *writer); /* so far, blocks written */
+uint64_t annb_segment_writer_nnz(const annb_segment_writer *writer);
+uint64_t annb_segment_writer_bytes(const annb_segment_writer *writer); /* that its blocks take so far */
 /* Frees the writer; on failure the file is removed. */
 annb_status annb_segment_writer_close(annb_segment_writer *writer, annb_segment_result *result, annb_error *err);
 void annb_segment_writer_abort(annb_segment_writer *writer);

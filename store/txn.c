@@ -399,8 +399,8 @@ static annb_status make_draft(annb_txn *txn, annb_manifest *draft, annb_error *e
     return annb_fail(err, ANNB_EINVAL, txn->dirs[DIR_STORE], "cannot be published: an object has no file");
   if (txn->mode == ANNB_TXN_APPEND) s = annb_txn_base(txn, &base, err);
   draft->store = base.store;
-  if (!s) s = annb_manifest_append(draft, &base, err);
-  if (!s) s = annb_manifest_append(draft, &txn->manifest, err);
+  if (!s) s = annb_manifest_append(draft, &base, NULL, err);
+  if (!s) s = annb_manifest_append(draft, &txn->manifest, NULL, err);
   if (!s && txn->build) s = txn->build(txn->build_user, txn, &base, draft, err);
   else if (!s) s = annb_manifest_append_schema(draft, &base, err);
   if (!s && (txn->build || txn->mode == ANNB_TXN_APPEND)) s = annb_manifest_prune(draft, err);

@@ -40,6 +40,17 @@ static inline __m512i emulated_mask_compress_epi8(__m512i source, uint64_t chose
 }
 #define _mm512_mask_compress_epi8 emulated_mask_compress_epi8
 
+static inline __m512i emulated_mask_compress_epi16(__m512i source, uint32_t chosen, __m512i x) {
+  uint16_t in[32], out[32];
+  memcpy(in, &x, 64);
+  memcpy(out, &source, 64);
+  for (unsigned i = 0, n = 0; i < 32; i++)
+    if (chosen >> i & 1) out[n++] = in[i];
+  memcpy(&x, out, 64);
+  return x;
+}
+#define _mm512_mask_compress_epi16 emulated_mask_compress_epi16
+
 static inline __m128i emulated_128_maskz_loadu_epi8(uint16_t chosen, const void *p) {
   uint8_t out[16] = {0};
   __m128i r;

@@ -84,7 +84,7 @@ typedef struct asking {
 static void make(const export_case *c, asking *a) {
   const char *const inputs[2] = {source, source};
   const annb_pack_options pack = {.n_threads = 2};
-  *a = (asking){.ranges = {{5000, 11990}, {10, 4000}}, .options = {.n_threads = 2, .compression = c->compression}};
+  *a = (asking){.ranges = {{5000, 11990}, {10, 4000}}, .options = {.n_threads = 2, .compression = c->compression, .in_process = true}};
   snprintf(a->store, sizeof a->store, "%s/store", dir);
   snprintf(a->genes, sizeof a->genes, "%s/genes", dir);
   make_source(c->encoding);

@@ -109,6 +109,83 @@ START_TEST(unary_is_safe_on_any_bytes) {
 }
 END_TEST
 
+/* ---- leading ids ---- */
+
+/* What lead16 and lead32 are to do, one bit after the other. */
+static size_t lead_by_bits(const uint8_t *bits, size_t size, uint32_t n, uint32_t limit, uint32_t *ids) {
+  uint32_t zeros = 0, k = 0;
+  for (size_t i = 0; i < 8 * size && i < limit; i++) {
+    zeros = bits[i / 8] >> i % 8 & 1 ? 0 : zeros + 1;
+    if (zeros > 63) return 0;
+    if (!zeros) ids[k++] = (uint32_t)i;
+    if (k == n) return i + 1;
+  }
+  return 0;
+}
+
+/* All three ways, with everything at guard pages. */
+static size_t compare_lead(const annb_kernel *kernel, memory *m, const uint8_t *bits, size_t size, uint32_t n, uint32_t limit) {
+  uint32_t ids[MAX_N];
+  size_t used = lead_by_bits(bits, size, n, limit, ids);
+  uint16_t *narrow = (uint16_t *)(void *)out_for(&m->out, n, 2, 0), *table = (uint16_t *)(void *)(m->lows.end - 2 * (limit + 64));
+  for (uint32_t i = 0; i < limit + 64; i++) table[i] = (uint16_t)(i * 40503u);
+  ck_assert_uint_eq(kernel->lead16(bits, size, n, limit, narrow), used);
+  for (uint32_t i = 0; used && i < n; i++) ck_assert_uint_eq(narrow[i], ids[i]);
+  uint32_t *wide = (uint32_t *)(void *)out_for(&m->out, n, 4, 0);
+  ck_assert_uint_eq(kernel->lead32(bits, size, n, limit, NULL, wide), used);
+  for (uint32_t i = 0; used && i < n; i++) ck_assert_uint_eq(wide[i], ids[i]);
+  ck_assert_uint_eq(kernel->lead32(bits, size, n, limit, table, wide), used);
+  for (uint32_t i = 0; used && i < n; i++) ck_assert_uint_eq(wide[i], table[ids[i]]);
+  return used;
+}
+
+START_TEST(lead_agrees) {
+  const annb_kernel *kernel = kernel_of_test(_i);
+  memory m = memory_new();
+  uint32_t valid = 0, refused = 0;
+  for (int round = 0; kernel && round < 6000; round++) {
+    size_t size = 1 + below(150);
+    uint32_t ones = 0, density = (uint32_t)below(6);
+    uint8_t *bits = m.in.end - size;
+    for (size_t i = 0; i < size; i++) {
+      bits[i] = (uint8_t)(help_random(&state) & help_random(&state) >> density);
+      if (density == 5 && below(2)) bits[i] = 0; /* runs of zeros about as long as they may be */
+    }
+    for (size_t i = 0; i < 8 * size; i++) ones += bits[i / 8] >> i % 8 & 1;
+    uint32_t n = below(3) ? 1 + (uint32_t)below(ones + 1) : 1 + (uint32_t)below(MAX_N), limit = below(3) ? 1300 : 1 + (uint32_t)below(1300);
+    if (n > MAX_N) n = MAX_N;
+    size_t used = compare_lead(kernel, &m, bits, size, n, limit);
+    if (used) ck_assert_uint_eq(compare_lead(kernel, &m, bits, size, n, (uint32_t)used), used); /* just enough */
+    if (used > 1) ck_assert_uint_eq(compare_lead(kernel, &m, bits, size, n, (uint32_t)used - 1), 0);
+    valid += used > 0;
+    refused += used == 0;
+  }
+  if (kernel) ck_assert(valid > 1000 && refused > 1000);
+  memory_free(&m);
+}
+END_TEST
+
+/* 63 zeros between two ones wherever they are, and 64. */
+START_TEST(lead_sees_far_ones) {
+  const annb_kernel *kernel = kernel_of_test(_i);
+  memory m = memory_new();
+  for (uint32_t first = 0; kernel && first < 200; first++)
+    for (uint32_t zeros = 62; zeros < 66; zeros++) {
+      uint32_t second = first + 1 + zeros;
+      size_t size = second / 8 + 1;
+      uint8_t *bits = m.in.end - size;
+      memset(bits, 0, size);
+      for (uint32_t i = 0; i <= first; i += 1 + i % 3) bits[i / 8] |= (uint8_t)(1u << i % 8);
+      bits[first / 8] |= (uint8_t)(1u << first % 8);
+      bits[second / 8] |= (uint8_t)(1u << second % 8);
+      uint32_t n = 0;
+      for (size_t i = 0; i < 8 * size; i++) n += bits[i / 8] >> i % 8 & 1;
+      ck_assert_uint_eq(compare_lead(kernel, &m, bits, size, n, 1000), zeros < 64 ? second + 1 : 0);
+    }
+  memory_free(&m);
+}
+END_TEST
+
 /* ---- sequences ---- */
 
 /* A sequence with the given parameter (or any up to it, when `mixed`) and quotients up to `top`; everything ends at guard pages. */
@@ -128,10 +205,26 @@ static annb_rice_seq make_seq(memory *m, uint32_t n, unsigned k, bool mixed, uin
   ones[-1] = (uint8_t)below(256);
   for (uint32_t i = 0; i < n; i++) ones[i] = (uint8_t)(ones[(ptrdiff_t)i - 1] + 1 + below(top + 1));
   for (uint32_t i = 0; i < ANNB_KERNEL_OVERREAD; i++) ones[n + i] = (uint8_t)help_random(&state);
-  return (annb_rice_seq){n, 1, 1, params, lows, ones};
+  return (annb_rice_seq){.n = n, .first = 1, .step = 1, .params = params, .lows = lows, .ones = ones};
 }
 
-typedef enum what { IDS16, IDS32, WIDE, CODES16, CODES32 } what;
+typedef enum what { IDS16, IDS32, WIDE, CODES16, CODES32, FLOATS16 } what;
+
+/* Codes plus 5 as floats, then 5, at no multiple of 4; back to codes. */
+static bool run_floats(const annb_kernel *k, const annb_rice_seq *seq, uint8_t *to) {
+  size_t n = seq->n + below(ANNB_KERNEL_SLACK / 2);
+  bool ok = k->floats16(seq, n, 5, to - 1);
+  for (size_t i = 0; ok && i < n; i++) {
+    float x;
+    memcpy(&x, to - 1 + 4 * i, 4);
+    ck_assert(i < seq->n || x == 5);
+    uint32_t code = (uint32_t)x - 5;
+    memcpy(to + 4 * i - 1, &code, 4);
+  }
+  memmove(to, to - 1, 4 * (size_t)seq->n);
+  to[-1] = 0x5A;
+  return ok;
+}
 
 static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq *seq, unsigned add, uint32_t limit, unsigned shift,
                     uint32_t out[MAX_N]) {
@@ -142,7 +235,8 @@ static bool run_seq(const annb_kernel *k, what w, memory *m, const annb_rice_seq
             : w == IDS32   ? k->ids32(seq, add, limit, (uint32_t *)(void *)to)
             : w == WIDE    ? k->ids16_wide(seq, add, limit, (uint32_t *)(void *)to)
             : w == CODES16 ? k->codes16(seq, (uint16_t *)(void *)to)
-                           : k->codes32(seq, (uint32_t *)(void *)to);
+            : w == CODES32 ? k->codes32(seq, (uint32_t *)(void *)to)
+                           : run_floats(k, seq, to);
   uint32_t touched = 0;
   for (int i = 1; i <= 64; i++) touched += to[-i] != 0x5A;
   ck_assert_uint_eq(touched, 0);
@@ -160,7 +254,7 @@ static void compare(const annb_kernel *kernel, what w, memory *m, const annb_ric
     ck_assert_int_eq(run_seq(kernel, w, m, seq, add, limit, shift, b), ok);
     if (!ok) continue;
     ck_assert_mem_eq(a, b, seq->n * sizeof *a);
-    if (w == CODES16 || w == CODES32) continue;
+    if (w >= CODES16) continue;
     uint32_t sum = a[seq->n - 1] + add; /* just enough, and one too little */
     ck_assert(run_seq(kernel, w, m, seq, add, sum, shift, b));
     if (sum > 0) ck_assert(!run_seq(kernel, w, m, seq, add, sum - 1, shift, b));
@@ -171,14 +265,15 @@ START_TEST(sequences_agree) {
   const annb_kernel *kernel = kernel_of_test(_i);
   memory m = memory_new();
   uint8_t params[8];
-  for (int w = IDS16; kernel && w <= CODES32; w++) {
-    unsigned max_k = w == IDS16 || w == WIDE || w == CODES16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
+  for (int w = IDS16; kernel && w <= FLOATS16; w++) {
+    unsigned max_k = w == IDS16 || w == WIDE || w == CODES16 || w == FLOATS16 ? ANNB_KERNEL_MAX_K16 : ANNB_KERNEL_MAX_K32;
     for (unsigned k = 0; k <= max_k; k++)
       for (size_t l = 0; l < N_LENGTHS; l++) {
         static const uint32_t tops[] = {0, 2, 63, 64};
         for (size_t t = 0; t < 4; t++) {
           unsigned shift = (unsigned)below(16);
           annb_rice_seq seq = make_seq(&m, lengths[l], k, shift % 2, tops[t], shift, params);
+          seq.start = (uint32_t[]){0, 100, 65000}[below(3)];
           compare(kernel, (what)w, &m, &seq, shift);
         }
       }
@@ -193,7 +288,7 @@ START_TEST(large_quotients_are_seen_everywhere) {
   memory m = memory_new();
   uint8_t params[8];
   uint32_t out[MAX_N];
-  for (int w = IDS16; kernel && w <= CODES32; w++)
+  for (int w = IDS16; kernel && w <= FLOATS16; w++)
     for (uint32_t n = 1; n < 140; n += n < 40 ? 1 : 13)
       for (uint32_t at = 0; at < n; at++) {
         annb_rice_seq seq = make_seq(&m, n, 1, false, 0, 0, params);
@@ -387,6 +482,8 @@ int main(void) {
   tcase_add_test(cases, the_best_kernel_is_usable);
   tcase_add_loop_test(cases, unary_agrees, 0, (int)n);
   tcase_add_loop_test(cases, unary_is_safe_on_any_bytes, 0, (int)n);
+  tcase_add_loop_test(cases, lead_agrees, 0, (int)n);
+  tcase_add_loop_test(cases, lead_sees_far_ones, 0, (int)n);
   tcase_add_loop_test(cases, sequences_agree, 0, (int)n);
   tcase_add_loop_test(cases, large_quotients_are_seen_everywhere, 0, (int)n);
   tcase_add_loop_test(cases, sums_do_not_wrap, 0, (int)n);

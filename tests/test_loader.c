@@ -180,6 +180,41 @@ START_TEST(held) {
 END_TEST
 
 /* Resuming from each batch, and what a state of another loader says. */
+/* With `reuse` arrays of released batches can be read until the loader is closed, whatever they hold then, and there are few of them. */
+START_TEST(reused) {
+  enum { MOST = 400 };
+  made *s = make("s", 4, first_names);
+  const uint8_t *seen[MOST];
+  uint64_t sizes[MOST], n = 0, sum = 0, epochs = 0;
+  annb_loader_options o = options();
+  annb_batch batch;
+  o.reuse = true;
+  o.n_ring = 3;
+  o.n_threads = 2;
+  annb_loader *loader = open_loader(s->store, &o);
+  for (; epochs < 3; epochs++) {
+    OK(annb_loader_set_epoch(loader, epochs, &err));
+    for (uint64_t t = 0; t < annb_loader_len(loader); t++) {
+      OK(annb_loader_next(loader, &batch, &err));
+      check_batch(s, &o, &batch, epochs, t);
+      const annb_batch_matrix *x = &batch.matrices[0];
+      uint64_t i = 0;
+      while (i < n && seen[i] != x->values) i++;
+      ck_assert_uint_lt(i, MOST);
+      if (i == n) seen[n] = x->values, sizes[n++] = 0;
+      if (x->nnz * sizeof(float) > sizes[i]) sizes[i] = x->nnz * sizeof(float);
+      annb_batch_release(&batch);
+    }
+  }
+  ck_assert_uint_le(n, 24); /* 3 in the ring, 2 in work, 1 here; each may grow some times */
+  for (uint64_t i = 0; i < n; i++)
+    for (uint64_t k = 0; k < sizes[i]; k++) sum += seen[i][k];
+  ck_assert_uint_gt(sum, 0);
+  annb_loader_close(loader);
+  drop(s);
+}
+END_TEST
+
 START_TEST(resume) {
   made *s = make("s", 3, first_names);
   annb_loader_options o = options();
@@ -605,6 +640,43 @@ START_TEST(memory) {
 }
 END_TEST
 
+/* More files in one fetch than are kept open: the same batches as by mmap. */
+START_TEST(many_files) {
+  char path[512];
+  annb_store *store;
+  annb_loader *loaders[2];
+  snprintf(path, sizeof path, "%s/files", dir);
+  maker_csr x = maker_random(5, ROWS, COLS, 20, ANNB_F32, MAKER_SORTED);
+  maker_simple(path, ANNB_TXN_CREATE, &x, 4, 4);
+  maker_free(&x);
+  OK(annb_store_open(path, NULL, &store, &err));
+  for (uint32_t f = 1; f <= 64; f *= 8) {
+    annb_loader_matrix m = {.name = "X"};
+    annb_loader_options o = {.sampler = {.seed = 9, .block_size = 1, .batch_size = 16, .fetch_factor = f}, .matrices = &m, .n_matrices = 1};
+    for (int i = 0; i < 2; i++) {
+      o.access = i ? ANNB_ACCESS_PREAD : ANNB_ACCESS_MMAP;
+      loaders[i] = open_loader(store, &o);
+    }
+    for (uint64_t n = 0; n < ROWS;) {
+      annb_batch a, b;
+      OK(annb_loader_next(loaders[0], &a, &err));
+      OK(annb_loader_next(loaders[1], &b, &err));
+      ck_assert_uint_eq(a.matrices[0].nnz, b.matrices[0].nnz);
+      ck_assert_mem_eq(a.rows, b.rows, a.n_rows * 8);
+      ck_assert_mem_eq(a.matrices[0].indptr, b.matrices[0].indptr, (a.n_rows + 1) * 8);
+      ck_assert_mem_eq(a.matrices[0].indices, b.matrices[0].indices, a.matrices[0].nnz * 4);
+      ck_assert_mem_eq(a.matrices[0].values, b.matrices[0].values, a.matrices[0].nnz * 4);
+      n += a.n_rows;
+      annb_batch_release(&a);
+      annb_batch_release(&b);
+    }
+    annb_loader_close(loaders[0]);
+    annb_loader_close(loaders[1]);
+  }
+  annb_store_close(store);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static void refuse(const made *s, annb_loader_options o, annb_status status, const char *why) {
@@ -647,6 +719,7 @@ int main(void) {
   tcase_add_checked_fixture(tc, setup, teardown);
   tcase_add_test(tc, whole_epochs);
   tcase_add_test(tc, held);
+  tcase_add_test(tc, reused);
   tcase_add_test(tc, resume);
   tcase_add_test(tc, vocabulary);
   tcase_add_test(tc, wide_indices);
@@ -662,6 +735,7 @@ int main(void) {
   tcase_add_loop_test(tc, damaged, 0, 8);
   tcase_add_test(tc, cut_file);
   tcase_add_test(tc, own_order);
+  tcase_add_test(tc, many_files);
   tcase_add_test(tc, memory);
   tcase_add_test(tc, refused);
   suite_add_tcase(suite, tc);

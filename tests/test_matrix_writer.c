@@ -2,6 +2,7 @@
 #include "suite.h"
 #include "temp.h"
 
+#include "../store/error.h"
 #include "../store/manifest.h"
 #include "../store/matrix_writer.h"
 #include "../store/segment.h"
@@ -235,6 +236,100 @@ START_TEST(bytes_split_at_blocks) {
 }
 END_TEST
 
+START_TEST(bytes_depend_on_the_data_alone) {
+  static const struct {
+    uint32_t n_threads;
+    uint64_t chunk;
+  } ways[] = {{0, 1}, {1, 31}, {2, 33}, {2, MAX_ROWS}, {3, 500}, {64, MAX_ROWS}, {1000, 640}};
+  fill(MAX_ROWS, 300);
+  annb_matrix_writer_options options = options_of();
+  options.block_rows = 32;
+  options.n_threads = 1;
+  if (_i) options.segment_rows = 777;
+  annb_manifest expected = publish(&options, MAX_ROWS, 9000), manifest;
+  ck_assert_uint_gt(expected.n_segments, 2);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    options.n_threads = ways[i].n_threads;
+    manifest = publish(&options, ways[i].chunk, 9000);
+    ck_assert_uint_eq(manifest.n_segments, expected.n_segments);
+    for (uint32_t k = 0; k < manifest.n_segments; k++)
+      ck_assert_mem_eq(manifest.objects[manifest.segments[k].object].sha256, expected.objects[expected.segments[k].object].sha256, 32);
+    annb_manifest_free(&manifest);
+  }
+  assert_holds_m(&expected);
+  annb_manifest_free(&expected);
+}
+END_TEST
+
+/* Pieces of a stream that fails somewhere: the first failure in the rows' order is told, and the caller can stop it. */
+typedef struct feed_state {
+  uint64_t taken, done;
+  annb_row_piece pieces[4];
+  uint64_t bad_take, bad_fill, bad_done, stop_after; /* rows */
+} feed_state;
+
+static annb_status take_row(void *user, uint32_t slot, annb_take *taken, annb_error *error) {
+  feed_state *f = user;
+  const uint64_t row = f->taken++;
+  if (row == f->bad_take) return annb_fail_row(error, ANNB_EINPUT, NULL, (int64_t)row, "take");
+  *taken = row < m.n_rows ? ANNB_TAKEN : ANNB_END;
+  if (*taken == ANNB_TAKEN) f->pieces[slot] = (annb_row_piece){1, m.indptr + row, m.indices + m.indptr[row], m.values + m.indptr[row]};
+  return ANNB_OK;
+}
+
+static annb_status fill_row(void *user, uint32_t worker, uint32_t slot, annb_row_piece *rows, annb_error *error) {
+  const feed_state *f = user;
+  ck_assert_uint_lt(worker, 3);
+  *rows = f->pieces[slot];
+  const uint64_t row = (uint64_t)(rows->indptr - m.indptr);
+  return row >= f->bad_fill ? annb_fail_row(error, ANNB_EINPUT, NULL, (int64_t)row, "fill") : ANNB_OK;
+}
+
+static annb_status row_done(void *user, uint32_t slot, annb_error *error) {
+  feed_state *f = user;
+  ck_assert_ptr_eq(f->pieces[slot].indptr, m.indptr + f->done); /* in order */
+  return f->done++ == f->bad_done ? annb_fail(error, ANNB_EIO, NULL, "done") : ANNB_OK;
+}
+
+static annb_status watch_rows(void *user, annb_error *error) {
+  feed_state *f = user;
+  return f->stop_after ? annb_fail(error, ANNB_ECANCELED, NULL, "stopped") : ANNB_OK;
+}
+
+START_TEST(streams_tell_the_first_failure) {
+  static const struct {
+    uint64_t bad_take, bad_fill, bad_done, stop_after;
+    annb_status status;
+    const char *text;
+    int64_t row;
+  } cases[] = {{MAX_ROWS, MAX_ROWS, MAX_ROWS, 0, ANNB_OK, "", 0},      {50, MAX_ROWS, MAX_ROWS, 0, ANNB_EINPUT, "take", 50},
+               {50, 40, MAX_ROWS, 0, ANNB_EINPUT, "fill", 40},         {40, 45, MAX_ROWS, 0, ANNB_EINPUT, "take", 40},
+               {60, 45, 44, 0, ANNB_EIO, "done", ANNB_NO_ROW},         {0, 45, 44, 0, ANNB_EINPUT, "take", 0},
+               {MAX_ROWS, MAX_ROWS, MAX_ROWS, 1, ANNB_ECANCELED, "stopped", ANNB_NO_ROW}};
+  fill(500, 30);
+  annb_txn *txn = begin();
+  annb_matrix_writer *w;
+  annb_matrix_writer_options options = options_of();
+  options.n_threads = 3;
+  feed_state state = {.bad_take = cases[_i].bad_take, .bad_fill = cases[_i].bad_fill, .bad_done = cases[_i].bad_done};
+  state.stop_after = cases[_i].stop_after;
+  const annb_row_feed feed = {&state, 4, take_row, fill_row, row_done, watch_rows};
+  OK(annb_matrix_writer_open(txn, &options, &w, &err));
+  ck_assert_int_eq(annb_matrix_writer_stream(w, &feed, &err), cases[_i].status);
+  if (cases[_i].status) {
+    ck_assert_ptr_nonnull(strstr(err.message, cases[_i].text));
+    ck_assert_int_eq(err.row, cases[_i].row);
+    ck_assert_int_eq(annb_matrix_writer_stream(w, &feed, &err), ANNB_EINVAL);
+    annb_matrix_writer_abort(w);
+  } else {
+    uint64_t nnz;
+    OK(annb_matrix_writer_close(w, 0, 0, &nnz, &err));
+    ck_assert(nnz == m.indptr[m.n_rows] && state.done == m.n_rows);
+  }
+  annb_txn_abort(txn);
+}
+END_TEST
+
 START_TEST(no_empty_segment_at_the_end) {
   fill(128, 30);
   annb_matrix_writer_options options = options_of();
@@ -301,6 +396,11 @@ START_TEST(falling_row_pointers_are_refused) {
   OK(annb_matrix_writer_open(txn, &options, &w, &err));
   ck_assert_int_eq(annb_matrix_writer_append(w, 3, indptr, indices, values, &err), ANNB_EINVAL);
   ck_assert_int_eq(err.row, 1);
+  annb_matrix_writer_abort(w);
+  static const uint64_t endless[] = {0, UINT64_C(1) << 31};
+  OK(annb_matrix_writer_open(txn, &options, &w, &err));
+  ck_assert_int_eq(annb_matrix_writer_append(w, 1, endless, indices, values, &err), ANNB_EINVAL);
+  ck_assert_int_eq(err.row, 0);
   annb_matrix_writer_abort(w);
   annb_txn_abort(txn);
 }
@@ -410,6 +510,8 @@ int main(void) {
   tcase_add_test(tc, one_segment_by_default);
   tcase_add_loop_test(tc, segment_rows_split_anywhere, 0, 8);
   tcase_add_test(tc, bytes_split_at_blocks);
+  tcase_add_loop_test(tc, bytes_depend_on_the_data_alone, 0, 2);
+  tcase_add_loop_test(tc, streams_tell_the_first_failure, 0, 7);
   tcase_add_test(tc, no_empty_segment_at_the_end);
   tcase_add_loop_test(tc, empty_matrices_describe_themselves, 0, 2);
   tcase_add_test(tc, matrices_without_columns_work);

@@ -311,11 +311,20 @@ static void make_rows(const uint32_t *order) {
   }
 }
 
+static void add_chunk(annb_order_log *log, const annb_rows_chunk *chunk) {
+  annb_order_maker maker = {0};
+  annb_order_entries entries = {0};
+  OK(annb_order_log_look(log, &maker, chunk, &entries, &err));
+  OK(annb_order_log_add(log, &entries, &err));
+  annb_order_maker_free(&maker);
+  annb_order_entries_free(&entries);
+}
+
 static void add_rows(annb_order_log *log) {
   for (uint64_t r = 0, n; r < LOG_ROWS; r += n) {
     n = 1 + below(900) < LOG_ROWS - r ? 1 + below(LOG_ROWS - r) : LOG_ROWS - r;
     annb_rows_chunk chunk = {n, logged.indptr + r, logged.columns + logged.indptr[r], NULL};
-    OK(annb_order_log_add(log, &chunk, &err));
+    add_chunk(log, &chunk);
   }
 }
 
@@ -411,7 +420,7 @@ START_TEST(test_log_spools) { /* more bytes than the memory of a log holds */
   for (uint32_t i = 0; i < N; i++) columns[i] = N - i;
   uint64_t indptr[] = {7, 7 + N, 7 + N};
   annb_rows_chunk chunk = {2, indptr, columns, NULL};
-  for (int i = 0; i < ROWS; i++) OK(annb_order_log_add(log, &chunk, &err));
+  for (int i = 0; i < ROWS; i++) add_chunk(log, &chunk);
   annb_arrays *arrays = write_log(log, txn);
   const uint8_t *bits = array_of(arrays, "order_bits", &n_bits);
   const uint64_t *rows = array_of(arrays, "order_rows", &k), *ends = array_of(arrays, "order_ends", &n);

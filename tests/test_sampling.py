@@ -161,6 +161,49 @@ def test_entropy(stores):
     assert "plate: 14 labels" in ok("entropy", stores(1003), "--label", "plate").out
 
 
+def test_several_stores(stores, tmp_path):
+    """Rows run on over the stores, and a code is one label in all of them."""
+    labels = np.array(["new", "p3"])[np.arange(50) % 2]
+    other = ad.AnnData(sp.csr_matrix(np.eye(50, 6, dtype="f4")), obs=pd.DataFrame({"plate": pd.Categorical(labels)}, index=[f"d{i}" for i in range(50)]))
+    other.write_h5ad(tmp_path / "other.h5ad")
+    ok("pack", tmp_path / "other.h5ad", "-o", tmp_path / "other")
+    both = (stores(1003), tmp_path / "other", "--join", "outer")
+    expected = batches(1053, 16, 64, 256, 0, 0)
+    codes = [r * 14 // 1003 if r < 1003 else 14 if r % 2 == 1 else 3 for r in range(1053)]
+    lines = ok("sample", *both, "--label", "plate").out.splitlines()
+    for rows, line in zip(expected, lines, strict=True):
+        assert line.split(": ")[1] == f"{' '.join(map(str, rows))} | {' '.join(str(codes[r]) for r in rows)}"
+    e = json.loads(ok("entropy", *both, "--label", "plate", "--json").out)
+    counts = np.bincount(codes)
+    assert e["labels"] == 15 and abs(e["total"] + sum(c / 1053 * math.log2(c / 1053) for c in counts)) < 1e-9
+    assert len([r for b in sampled(*both, "--where", 'plate == "new"') for r in b[1]]) == 25
+    refused = run("sample", *both[:2])
+    assert refused.code == 1 and "join inner" in refused.err
+    assert run("sample", *both, "--generation", 1).code == 2 and run("sample", both[0], "--join", "left").code == 2
+    assert json.loads(ok("bench", *both, "--seconds", 1, "--json").out)["cells_per_s"] > 0
+
+
+WHERE = 'plate in ("p2", "p5", "p11")'
+
+
+def chosen(n):
+    return [i for i in range(n) if i * 14 // n in (2, 5, 11)]
+
+
+def test_where(stores):
+    """The order is that of the cells chosen, numbered through."""
+    members = chosen(1003)
+    expected = [[members[i] for i in rows] for rows in batches(len(members), 7, 10, 3, 4, 2)]
+    args = ("-b", 7, "-m", 10, "-f", 3, "--seed", 4, "--epoch", 2)
+    assert [rows for _, rows in sampled(stores(1003), *args, "--where", WHERE)] == expected
+    assert sampled(stores(1003), *args, "--where", "not " + WHERE) != sampled(stores(1003), *args)
+    assert sampled(stores(1003), "--where", 'plate == "p2" and plate == "p3"') == []
+    e = json.loads(ok("entropy", stores(70000), "--label", "plate", "--where", WHERE, "--json").out)
+    assert e["labels"] == 3 and abs(e["total"] - math.log2(3)) < 0.001 and abs(e["entropy"] - e["random"]) < 0.04
+    assert "3 labels, 1.585 bits over all chosen cells" in ok("entropy", stores(70000), "--label", "plate", "--where", WHERE).out
+    assert json.loads(ok("bench", stores(1003), "--seconds", 1, "--json", "--where", WHERE).out)["cells_per_s"] > 0
+
+
 def test_bench(stores):
     keys = ["cells_per_s", "memcpy_cells_per_s", "ratio", "bytes_per_cell", "first_batch_s", "peak_anon_bytes"]
     for more in ([], ["--cold"], ["--access", "pread", "--threads", 2, "--genes", "sorted"], ["-b", 1, "--genes", "stored"]):
@@ -177,6 +220,8 @@ def test_wrong_usage(stores, command, args):
 
 
 def test_refused(stores):
-    for command, *args in (["sample", "--label", "none"], ["entropy", "--label", "none"], ["bench", "--matrix", "none"]):
+    for command, *args in (["sample", "--label", "none"], ["entropy", "--label", "none"], ["bench", "--matrix", "none"],
+                           ["sample", "--where", "none == 1"], ["entropy", "--label", "plate", "--where", "none == 1"],
+                           ["bench", "--where", "none == 1"]):
         r = run(command, stores(1003), *args)
         assert r.code == 1 and "none" in r.err and r.out == ""

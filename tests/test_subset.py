@@ -297,6 +297,19 @@ def test_compression(form, packed_with, tmp_path):
         same(opens_in_anndata(source)[5:890].X.copy(), anndata.read_h5ad(outs[0]).X, "X")
 
 
+@pytest.mark.parametrize("index", ["i4", "i8"])
+def test_most_cells_have_no_elements(index, tmp_path):
+    """More of them in a row than export looks at together."""
+    full = np.array([0, 3, 69_998, 69_999, 139_000, 139_999])
+    x = made_files.counts(n=full.size, m=30).tocoo()
+    source, out = tmp_path / "a.h5ad", tmp_path / "out.h5ad"
+    made_files.write(source, sp.csr_matrix((x.data, (full[x.row], x.col)), shape=(140_000, 30)), index=index)
+    ok("pack", source, "-o", tmp_path / "s")
+    for kind in ("none", "gzip"):
+        ok("export", tmp_path / "s", "-o", out, "--force", "--compression", kind, "--threads", 3)
+        assert ok("convert-check", source, out).out.startswith("ok")
+
+
 def rechunk(path, name, chunk):
     with h5py.File(path, "r+") as f:
         values = f[name][()]

@@ -82,6 +82,12 @@ uint64_t cli_generation(struct argp_state *state, const char *text) {
   return cli_number(state, "--generation", "the number of a generation", text, 1, UINT64_MAX);
 }
 
+annb_gene_join cli_join(struct argp_state *state, const char *text) {
+  if (!strcmp(text, "outer")) return ANNB_JOIN_OUTER;
+  if (strcmp(text, "inner")) argp_error(state, "--join needs 'inner' or 'outer', not '%s'", text);
+  return ANNB_JOIN_INNER;
+}
+
 static bool parse_size(const char *text, uint64_t *out) {
   static const char suffixes[] = "KMGT";
   const char *end;

@@ -2,6 +2,7 @@
 #ifndef ANNB_CLI_H
 #define ANNB_CLI_H
 
+#include <annblock/reader.h>
 #include <annblock/status.h>
 #include <argp.h>
 #include <stdbool.h>
@@ -41,6 +42,8 @@ enum { CLI_GENERATION = 512 };
 #define CLI_GENERATION_OPTION \
   {.name = "generation", .key = CLI_GENERATION, .arg = "N", .doc = "An older generation of the store, the default is the newest"}
 uint64_t cli_generation(struct argp_state *state, const char *text);
+/* What --join says: inner or outer, else a usage error. */
+annb_gene_join cli_join(struct argp_state *state, const char *text);
 /* The option --quiet of commands that take long: no progress line and no closing message; results and errors remain. */
 enum { CLI_QUIET = 513 };
 #define CLI_QUIET_OPTION {.name = "quiet", .key = CLI_QUIET, .doc = "No progress and no closing message; errors remain"}

@@ -17,9 +17,8 @@ enum { COLD = 700, THREADS, SECONDS, JSON, ACCESS, ORDER, MATRIX, ROUNDS = 5, RI
 #define RAW_BYTES (UINT64_C(2) << 30) /* of raw rows that are held; further rows are copied from those */
 
 typedef struct arguments {
-  const char *store, *matrix;
-  annb_open_options open;
   cli_sampling sampling;
+  const char *matrix;
   bool cold, json;
   uint32_t threads;
   uint64_t seconds;
@@ -28,7 +27,6 @@ typedef struct arguments {
 } arguments;
 
 static const struct argp_option options[] = {
-    CLI_SAMPLING_OPTIONS,
     {.key = COLD, .name = "cold", .doc = "Drop the store's files from the page cache first (as far as the system lets us)"},
     {.key = THREADS, .name = "threads", .arg = "N", .doc = "Decoding threads, the default is 1"},
     {.key = SECONDS, .name = "seconds", .arg = "S", .doc = "About how long to measure, the default is 5"},
@@ -38,7 +36,6 @@ static const struct argp_option options[] = {
             "stored (the record's own numbers, the fastest)"},
     {.key = MATRIX, .name = "matrix", .arg = "NAME", .doc = "The matrix, the default is X"},
     {.key = JSON, .name = "json", .doc = "One JSON object instead of lines"},
-    CLI_GENERATION_OPTION,
     {0}};
 
 static annb_access access_of(struct argp_state *state, const char *name) {
@@ -58,8 +55,8 @@ static void set_order(struct argp_state *state, const char *name, annb_fetch_opt
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
-  if (cli_sampling_parse(key, arg, state, &a->sampling)) return 0;
   switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->sampling; return 0;
     case COLD: a->cold = true; return 0;
     case JSON: a->json = true; return 0;
     case THREADS: a->threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, 64); return 0;
@@ -67,11 +64,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ACCESS: a->access = access_of(state, arg); return 0;
     case ORDER: set_order(state, arg, &a->fetch); return 0;
     case MATRIX: a->matrix = arg; return 0;
-    case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
-    case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
-    case ARGP_KEY_END:
-      if (!a->store) argp_error(state, "the store is missing: annblock bench STORE");
-      return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
@@ -79,13 +71,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "STORE",
+    .args_doc = "STORE...",
+    .children = cli_sampling_children,
     .doc = "Measure how many cells a second the loader delivers, and how many a plain copy of the same raw CSR rows in memory does, in the "
            "same order, in turns.\vThe copy uses one thread and rows that are in memory already."};
 
 typedef struct bench {
-  const arguments *args;
-  annb_store *store;
+  arguments *args;
+  annb_store *store; /* of the arguments */
   annb_loader *loader;
   uint64_t epoch;
   uint64_t *rows, n_rows, room; /* of the last lap */
@@ -131,11 +124,12 @@ static void drop_cache(const char *store) {
 /* ---- the loader ---- */
 
 static annb_status open_loader(bench *b, annb_error *err) {
-  const arguments *a = b->args;
+  arguments *a = b->args;
+  annb_status s = cli_sampling_open(&a->sampling, err);
   annb_loader_matrix matrix = {.name = a->matrix, .fetch = a->fetch};
   annb_loader_options o = {
       .sampler = a->sampling.sampler, .matrices = &matrix, .n_matrices = 1, .n_threads = a->threads, .access = a->access};
-  annb_status s = annb_store_open(a->store, &a->open, &b->store, err);
+  b->store = a->sampling.store;
   return s ? s : annb_loader_open((const annb_store *const[]){b->store}, 1, &o, &b->loader, err);
 }
 
@@ -294,7 +288,7 @@ static annb_status rounds(bench *b, uint64_t n_batches, annb_error *err) {
 static annb_status measure(bench *b, annb_error *err) {
   double took = 0, seconds = (double)b->args->seconds;
   uint64_t n_batches = 0;
-  if (b->args->cold) drop_cache(b->args->store);
+  for (size_t i = 0; b->args->cold && i < b->args->sampling.n_paths; i++) drop_cache(b->args->sampling.paths[i]);
   annb_status s = first_lap(b, b->args->cold ? seconds : seconds / (2 * ROUNDS), &took, &n_batches, err);
   if (s || cli_interrupted()) return s;
   if (!b->n_rows) return ANNB_OK;
@@ -330,7 +324,7 @@ int cmd_bench(int argc, char **argv) {
   cli_catch_signals();
   annb_status s = measure(&b, &err);
   annb_loader_close(b.loader);
-  annb_store_close(b.store);
+  cli_sampling_close(&a.sampling);
   free(b.rows);
   free(b.indptr);
   free(b.ids);

@@ -7,32 +7,28 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LABEL = 700, JSON, MOST_BATCHES = 20000 };
 
 typedef struct arguments {
-  const char *store, *label;
-  annb_open_options open;
   cli_sampling sampling;
+  const char *label;
   bool json;
 } arguments;
 
 static const struct argp_option options[] = {{.key = LABEL, .name = "label", .arg = "COLUMN", .doc = "A categorical column of obs"},
-                                             CLI_SAMPLING_OPTIONS,
                                              {.key = JSON, .name = "json", .doc = "One JSON object instead of lines"},
-                                             CLI_GENERATION_OPTION,
                                              {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   arguments *a = state->input;
-  if (cli_sampling_parse(key, arg, state, &a->sampling)) return 0;
   switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->sampling; return 0;
     case LABEL: a->label = arg; return 0;
     case JSON: a->json = true; return 0;
-    case CLI_GENERATION: a->open.generation = cli_generation(state, arg); return 0;
-    case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;
     case ARGP_KEY_END:
-      if (!a->store || !a->label) argp_error(state, "expected: annblock entropy STORE --label COLUMN");
+      if (!a->sampling.n_paths || !a->label) argp_error(state, "expected: annblock entropy STORE... --label COLUMN");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -41,13 +37,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "STORE",
+    .args_doc = "STORE...",
+    .children = cli_sampling_children,
     .doc = "Label entropy of the minibatches that these settings give on this store, simulated over the real order of its cells, beside "
            "that of random sampling and the bounds of scDataset's theorems (arXiv 2506.01883).\vMissing labels are left out. The bounds "
            "neglect terms of higher order, so with few runs in a minibatch (m/b) the simulated value is the one to trust."};
 
 typedef struct result {
-  double total; /* of all cells */
+  double total; /* of all cells that are drawn from */
   double mean, deviation, random, low, high;
   uint64_t labels, batches;
 } result;
@@ -69,8 +66,14 @@ static double entropy_of(uint32_t *counts, const int32_t *codes, uint64_t n) {
   return all > 0 ? sum : NAN;
 }
 
+/* Codes of all rows of the store, and those of its cells that are drawn from, which are the same array without --where. */
+typedef struct labels {
+  int32_t *codes, *members;
+  uint64_t n_members, n_categories;
+} labels;
+
 /* Up to MOST_BATCHES batches, evenly over the first epochs' whole order; the sampler's batches when `picker`, else random cells. */
-static annb_status simulate(const int32_t *codes, annb_picker *picker, const annb_sampler_info *info, uint32_t *counts, double *mean,
+static annb_status simulate(const labels *l, annb_picker *picker, const annb_sampler_info *info, uint32_t *counts, double *mean,
                             double *deviation, uint64_t *n_batches, annb_error *err) {
   uint64_t n = info->batches < MOST_BATCHES ? info->batches : MOST_BATCHES, state = info->seed + 1, used = 0;
   uint64_t *rows = cli_alloc(info->batch_size * sizeof *rows);
@@ -82,7 +85,7 @@ static annb_status simulate(const int32_t *codes, annb_picker *picker, const ann
     if (picker) s = annb_picker_batch(picker, 0, i * (info->batches / n), rows, &got, err);
     for (uint32_t k = 0; !s && k < got; k++) {
       state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-      batch[k] = codes[picker ? rows[k] : (state >> 11) % info->n_rows];
+      batch[k] = picker ? l->codes[rows[k]] : l->members[(state >> 11) % l->n_members];
     }
     if (s || (got < info->batch_size && info->batches > 1)) continue; /* a short batch has less entropy for another reason */
     double h = entropy_of(counts, batch, got);
@@ -118,45 +121,75 @@ static annb_status read_codes(const annb_joint_column *column, uint64_t n, int32
   return s;
 }
 
-static annb_status measure(const annb_store *store, const arguments *a, result *r, annb_error *err) {
+static annb_status read_labels(const arguments *a, labels *l, annb_error *err) {
   annb_store_info about;
-  annb_column_info column_info;
+  annb_column_info info;
   const annb_joint_column *column;
+  const annb_row_set *rows = a->sampling.rows;
+  annb_status s = annb_store_find_column(a->sampling.store, ANNB_AXIS_OBS, a->label, &column, err);
+  if (s) return s;
+  annb_store_get_info(a->sampling.store, &about);
+  annb_joint_column_get_info(column, &info);
+  l->n_categories = info.n_categories;
+  l->n_members = rows ? annb_row_set_count(rows) : about.n_obs;
+  l->members = l->codes = cli_alloc((about.n_obs + 1) * sizeof *l->codes);
+  s = read_codes(column, about.n_obs, l->codes, err);
+  if (s || !rows) return s;
+  l->members = cli_alloc((l->n_members + 1) * sizeof *l->members);
+  for (uint64_t i = 0; i < l->n_members; i++) l->members[i] = l->codes[annb_row_set_member(rows, i)];
+  return ANNB_OK;
+}
+
+static void free_labels(labels *l) {
+  if (l->members != l->codes) free(l->members);
+  free(l->codes);
+}
+
+static uint64_t count_labels(const labels *l) {
+  uint64_t n = 0;
+  bool *seen = cli_alloc(l->n_categories + 1);
+  memset(seen, 0, l->n_categories + 1);
+  for (uint64_t i = 0; i < l->n_members; i++) {
+    if (l->members[i] < 0 || seen[l->members[i]]) continue;
+    seen[l->members[i]] = true;
+    n++;
+  }
+  free(seen);
+  return n;
+}
+
+static annb_status simulate_both(const arguments *a, const labels *l, uint32_t *counts, result *r, annb_error *err) {
+  annb_store_info about;
   annb_sampler *sampler = NULL;
   annb_picker *picker = NULL;
   annb_sampler_info info;
-  annb_store_get_info(store, &about);
-  annb_status s = annb_store_find_column(store, ANNB_AXIS_OBS, a->label, &column, err);
+  uint64_t unused;
+  annb_store_get_info(a->sampling.store, &about);
   annb_sampler_source source = {.generation = about.generation, .n_rows = about.n_obs};
-  if (!s) s = annb_sampler_open(&source, 1, &a->sampling.sampler, &sampler, err);
+  annb_status s = annb_sampler_open(&source, 1, &a->sampling.sampler, &sampler, err);
   if (s) return s;
   annb_sampler_get_info(sampler, &info);
-  annb_joint_column_get_info(column, &column_info);
-  uint32_t *counts = calloc((size_t)column_info.n_categories + 1, sizeof *counts);
-  int32_t *codes = malloc((size_t)(about.n_obs + 1) * sizeof *codes);
-  uint64_t unused;
-  if (!counts || !codes) {
-    fprintf(stderr, "annblock: out of memory\n");
-    exit(CLI_FAILED);
-  }
-  s = read_codes(column, about.n_obs, codes, err);
-  uint8_t *seen = cli_alloc((size_t)column_info.n_categories + 1);
-  for (uint64_t i = 0; i < column_info.n_categories; i++) seen[i] = 0;
-  for (uint64_t i = 0; !s && i < about.n_obs; i++)
-    if (codes[i] >= 0 && !seen[codes[i]]) {
-      r->labels++;
-      seen[codes[i]] = 1;
-    }
-  if (!s) r->total = entropy_of(counts, codes, about.n_obs);
-  if (!s) s = annb_picker_open(sampler, &picker, err);
-  if (!s) s = simulate(codes, picker, &info, counts, &r->mean, &r->deviation, &r->batches, err);
-  if (!s) s = simulate(codes, NULL, &info, counts, &r->random, NULL, &unused, err);
+  s = annb_picker_open(sampler, &picker, err);
+  if (!s) s = simulate(l, picker, &info, counts, &r->mean, &r->deviation, &r->batches, err);
+  if (!s) s = simulate(l, NULL, &info, counts, &r->random, NULL, &unused, err);
   if (!s) set_bounds(r, &info);
   annb_picker_close(picker);
   annb_sampler_close(sampler);
-  free(counts);
-  free(codes);
-  free(seen);
+  return s;
+}
+
+static annb_status measure(const arguments *a, result *r, annb_error *err) {
+  labels l = {0};
+  annb_status s = read_labels(a, &l, err);
+  if (!s) {
+    uint32_t *counts = cli_alloc((l.n_categories + 1) * sizeof *counts);
+    memset(counts, 0, (l.n_categories + 1) * sizeof *counts);
+    r->labels = count_labels(&l);
+    r->total = entropy_of(counts, l.members, l.n_members);
+    s = simulate_both(a, &l, counts, r, err);
+    free(counts);
+  }
+  free_labels(&l);
   return s;
 }
 
@@ -172,7 +205,8 @@ static void print(const result *r, const arguments *a) {
     json_decref(all);
     return;
   }
-  printf("%s: %" PRIu64 " labels, %.3f bits over all cells\n", a->label, r->labels, r->total);
+  printf("%s: %" PRIu64 " labels, %.3f bits over all %scells\n", a->label, r->labels, r->total,
+         a->sampling.where ? "chosen " : "");
   printf("minibatches     %.3f bits, standard deviation %.3f (simulated, %" PRIu64 " minibatches)\n", r->mean, r->deviation, r->batches);
   printf("random cells    %.3f bits\n", r->random);
   printf("bounds          %.3f to %.3f bits (asymptotic, from f = 1 to large f)\n", r->low, r->high);
@@ -182,11 +216,10 @@ int cmd_entropy(int argc, char **argv) {
   arguments a = {0};
   result r = {0};
   annb_error err;
-  annb_store *store = NULL;
   argp_parse(&parser, argc, argv, 0, NULL, &a);
-  annb_status s = annb_store_open(a.store, &a.open, &store, &err);
-  if (!s) s = measure(store, &a, &r, &err);
-  annb_store_close(store);
+  annb_status s = cli_sampling_open(&a.sampling, &err);
+  if (!s) s = measure(&a, &r, &err);
+  cli_sampling_close(&a.sampling);
   if (s) return cli_fail(&err);
   print(&r, &a);
   return CLI_OK;

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTPUT = 'o', FORCE = 256, PART, ROWS, ROWS_FILE, WHERE, GENES_FILE, SKIP, COMPRESSION, THREADS };
+enum { OUTPUT = 'o', FORCE = 256, PART, ROWS, ROWS_FILE, WHERE, GENES_FILE, SKIP, COMPRESSION, THREADS, MEMORY };
+
+#define MIN_MEMORY (UINT64_C(32) << 20)
 
 typedef struct arguments {
   const char *store, *output;
@@ -35,6 +37,7 @@ static const struct argp_option options[] = {
      .doc = "Of packed matrices: source (the default; of several parts together: none), none, or gzip with an optional level, gzip:1 to "
             "gzip:9"},
     {.name = "threads", .key = THREADS, .arg = "N", .doc = "Threads, the default is one per processor; the file does not depend on it"},
+    {.name = "memory", .key = MEMORY, .arg = "SIZE", .doc = "Cap on buffers, the default is 512M; at least 32M"},
     CLI_GENERATION_OPTION,
     CLI_QUIET_OPTION,
     {0},
@@ -92,6 +95,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case THREADS:
       a->options.n_threads = (uint32_t)cli_number(state, "--threads", "a number of threads", arg, 1, 1024);
       return 0;
+    case MEMORY: a->options.memory = cli_size(state, "--memory", arg, MIN_MEMORY); return 0;
     case CLI_GENERATION: a->options.generation = cli_generation(state, arg); return 0;
     case CLI_QUIET: a->quiet = true; return 0;
     case ARGP_KEY_ARG: cli_take_argument(state, arg, &a->store, 1); return 0;

@@ -87,12 +87,6 @@ static void add_matrix(arguments *a, const char *name) {
   a->options.matrices = a->matrices;
 }
 
-static annb_gene_join join(struct argp_state *state, const char *text) {
-  if (!strcmp(text, "outer")) return ANNB_JOIN_OUTER;
-  if (strcmp(text, "inner")) argp_error(state, "--join needs 'inner' or 'outer', not '%s'", text);
-  return ANNB_JOIN_INNER;
-}
-
 static void take_argument(arguments *a, const char *arg) {
   if (a->append && !a->output) {
     a->output = arg;
@@ -119,7 +113,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       a->options.segment_rows = cli_number(state, "--segment-rows", "a number of cells", arg, 1, UINT64_C(1) << 40);
       return 0;
     case GENE_ORDER: a->options.gene_order = gene_order(state, arg); return 0;
-    case JOIN: a->options.join = join(state, arg); return 0;
+    case JOIN: a->options.join = cli_join(state, arg); return 0;
     case JOIN_KEY: a->options.join_key = arg; return 0;
     case DUPLICATES: a->options.allow_duplicate_genes = true; return 0;
     case MATRIX: add_matrix(a, arg); return 0;

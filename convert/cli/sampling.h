@@ -1,4 +1,4 @@
-/* Options of the commands that draw minibatches. */
+/* What the commands that draw minibatches share: the store or stores, cells of it, the order. */
 #ifndef ANNB_CLI_SAMPLING_H
 #define ANNB_CLI_SAMPLING_H
 
@@ -6,22 +6,23 @@
 
 #include <annblock/annblock.h>
 
-enum { CLI_SEED = 600, CLI_EPOCH, CLI_RANK, CLI_WORLD, CLI_DROP_LAST, CLI_STRATEGY };
-
 typedef struct cli_sampling {
-  annb_sampler_options sampler;
-  annb_topology topology;
-  uint64_t epoch;
+  const char **paths, *where;
+  size_t n_paths;
+  annb_gene_join join; /* several stores */
+  annb_open_options open;
+  annb_sampler_options sampler; /* rows: from cli_sampling_open on */
+  annb_store *store; /* all of them as one */
+  annb_row_set *rows;
 } cli_sampling;
 
-#define CLI_SAMPLING_OPTIONS                                                                                          \
-  {.key = 'b', .name = "block-size", .arg = "N", .doc = "Consecutive cells read as one run, the default is 16"},       \
-  {.key = 'm', .name = "batch-size", .arg = "N", .doc = "Cells of a minibatch, the default is 64"},                    \
-  {.key = 'f', .name = "fetch-factor", .arg = "N", .doc = "Minibatches that are shuffled together, the default is 256"}, \
-  {.key = CLI_STRATEGY, .name = "strategy", .arg = "NAME", .doc = "block (the default), sequential or buffer"},         \
-  {.key = CLI_SEED, .name = "seed", .arg = "N", .doc = "Seed of the order, the default is 0"}
+/* STORE..., --join, --where, -b, -m, -f, --strategy, --seed, --generation into a cli_sampling, as a child of the command's parser (its input is set
+ * at ARGP_KEY_INIT). Usage error when STORE is missing. */
+extern const struct argp cli_sampling_parser;
+extern const struct argp_child cli_sampling_children[];
 
-/* True when the key was one of them. */
-bool cli_sampling_parse(int key, char *arg, struct argp_state *state, cli_sampling *sampling);
+/* Open the stores and find the cells for which --where holds. */
+annb_status cli_sampling_open(cli_sampling *sampling, annb_error *err);
+void cli_sampling_close(cli_sampling *sampling); /* after a failed open, too */
 
 #endif

@@ -1,5 +1,6 @@
 #include "compare.h"
 
+#include "../guard/guard.h"
 #include "../sidecar/files.h"
 #include "../source/lzf.h"
 
@@ -199,17 +200,39 @@ static annb_status compare_files(annb_comparison *c, annb_error *err) {
   return s;
 }
 
-annb_status annb_compare(const char *a, const char *b, annb_difference_fn difference, void *user, uint64_t *different, annb_error *err) {
+typedef struct job {
+  const char *files[2];
+  bool reports;
+} job;
+
+static annb_status work(void *arg, annb_guard *guard, void *result, annb_error *err) {
+  const job *j = arg;
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();
-  annb_comparison c = {.side = {{a, -1, {0}}, {b, -1, {0}}}, .report = difference, .user = user};
+  annb_comparison c = {.side = {{j->files[0], -1, {0}}, {j->files[1], -1, {0}}}, .report = j->reports ? annb_guard_difference : NULL, .user = guard};
   annb_status s = compare_files(&c, err);
   for (int i = 0; i < 2; i++) {
     annb_graph_free(&c.side[i].graph);
     annb_h5_close(&c.side[i].file);
   }
   free(c.pairs);
-  if (different) *different = c.different;
+  *(uint64_t *)result = c.different;
   annb_h5_quiet_end(quiet);
+  return s;
+}
+
+annb_status annb_compare(const char *a, const char *b, annb_difference_fn difference, void *user, uint64_t *different, annb_error *err) {
+  job j = {{a, b}, difference != NULL};
+  uint64_t count = 0;
+  const annb_guarded what = {.work = work,
+                             .arg = &j,
+                             .result = &count,
+                             .result_size = sizeof count,
+                             .files = j.files,
+                             .n_files = 2,
+                             .difference = difference,
+                             .user = user};
+  annb_status s = annb_guard_run(&what, err);
+  if (different) *different = count;
   return s;
 }

@@ -24,15 +24,19 @@ static hid_t make_properties(const annb_concat *concat, int rank, const hsize_t 
 
 /* ---- CSR ---- */
 
-/* A vector of a sparse matrix, which grows. `memory`: the type of our buffers, or -1 when the filling decides. */
+/* A vector of a sparse matrix, of `length` elements or (UINT64_MAX) growing. `memory`: the type of our buffers, or -1 when the filling
+ * decides. What neither grows nor is compressed has no chunks: threads write straight into it. */
 static annb_status create(const annb_concat *concat, hid_t group, const char *matrix, const char *name, annb_dtype dtype, hid_t memory,
-                          annb_target *out, annb_error *err) {
-  const hsize_t none = 0, any = H5S_UNLIMITED, chunk = CHUNK;
-  hid_t type = annb_concat_type(dtype), space = H5Screate_simple(1, &none, &any), properties = make_properties(concat, 1, &chunk);
+                          uint64_t length, annb_target *out, annb_error *err) {
+  const bool grows = length == UINT64_MAX, chunked = grows || (length && concat->options->compression == ANNB_COMPRESSION_GZIP);
+  const hsize_t n = grows ? 0 : length, any = H5S_UNLIMITED, chunk = grows || length > CHUNK ? CHUNK : length;
+  hid_t type = annb_concat_type(dtype), space = H5Screate_simple(1, &n, grows ? &any : NULL);
+  hid_t properties = make_properties(concat, 1, chunked ? &chunk : NULL);
   out->path = malloc(strlen(matrix) + strlen(name) + 2);
   if (out->path) strcat(strcat(strcpy(out->path, matrix), "/"), name);
   if (memory >= 0) out->memory = H5Tcopy(memory);
-  out->grows = true;
+  out->grows = grows;
+  out->length = n;
   if (type >= 0 && space >= 0 && properties >= 0) out->dataset = H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
   annb_h5_close(&properties);
   annb_h5_close(&space);
@@ -71,9 +75,10 @@ static annb_status write_csr(const annb_concat *concat, hid_t file, uint32_t mat
   if (!s) s = annb_concat_group(concat, file, info->name, "csr_matrix", "0.1.0", &group, err);
   if (s) return s;
   s = write_shape(concat, info, group, err);
-  if (!s) s = create(concat, group, info->name, "data", info->dtype, -1, &data, err);
-  if (!s) s = create(concat, group, info->name, "indices", most > INT32_MAX ? ANNB_I64 : ANNB_I32, -1, &indices, err);
-  if (!s) s = create(concat, group, info->name, "indptr", ANNB_I64, H5T_NATIVE_UINT64, &indptr, err);
+  const uint64_t length = exact ? most : UINT64_MAX;
+  if (!s) s = create(concat, group, info->name, "data", info->dtype, -1, length, &data, err);
+  if (!s) s = create(concat, group, info->name, "indices", most > INT32_MAX ? ANNB_I64 : ANNB_I32, -1, length, &indices, err);
+  if (!s) s = create(concat, group, info->name, "indptr", ANNB_I64, H5T_NATIVE_UINT64, concat->rows->n + 1, &indptr, err);
   if (!s) s = annb_fill_selected(&fill, matrix, &data, &indices, &indptr, err);
   annb_target_close(&data);
   annb_target_close(&indices);

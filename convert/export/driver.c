@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* sync_file_range */
+
 #include "driver.h"
 
 #include "../source/h5_fd.h"
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #define ASK_BYTES ((size_t)4 << 20)
+#define START_BYTES ((size_t)16 << 20)
 
 typedef struct file {
   annb_h5_fd at;
@@ -84,6 +87,14 @@ static void ask(annb_written *written, size_t size) {
   if (!written->error && annb_going_on(written->going, NULL)) written->error = ECANCELED;
 }
 
+void annb_written_more(annb_written *written, size_t size) {
+  if (atomic_fetch_add(&written->unflushed, size) + size < START_BYTES) return;
+  atomic_store(&written->unflushed, 0);
+#ifdef SYNC_FILE_RANGE_WRITE
+  (void)sync_file_range(written->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* waits for nothing; what fails is told by the flush */
+#endif
+}
+
 static herr_t driver_write(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_t address, size_t size, const void *buffer) {
   file *f = (file *)head;
   const uint8_t *from = buffer;
@@ -102,6 +113,7 @@ static herr_t driver_write(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_
     from += n;
     size -= (size_t)n;
     address += (haddr_t)n;
+    annb_written_more(f->written, (size_t)n);
   }
   return 0;
 }

@@ -5,6 +5,8 @@
 
 #include "../source/h5.h"
 
+#include <stdatomic.h>
+
 /* What became of writing; shared by the open file and whoever asks. */
 typedef struct annb_written {
   int users;
@@ -13,6 +15,7 @@ typedef struct annb_written {
   int error; /* errno of the first failed write, or 0; ECANCELED when `going` said so */
   const annb_going *going; /* asked while one call of HDF5 copies much raw data, else NULL */
   size_t unasked;          /* bytes written since it was asked */
+  atomic_size_t unflushed; /* bytes written since the kernel was last asked to write them to the disk */
 } annb_written;
 
 /* Let files that are created with `access` use the driver. Negative on failure. */
@@ -21,5 +24,9 @@ herr_t annb_driver_set(hid_t access);
 /* Of an open file that was created so, to be released; NULL when it was not. Stays valid when the file is closed. */
 annb_written *annb_driver_written(hid_t file);
 void annb_written_release(annb_written *written);
+
+/* So many more bytes are in the file: now and then the kernel is asked to start writing them to the disk, or all of it would wait for the
+ * flush at the end. Any thread. */
+void annb_written_more(annb_written *written, size_t size);
 
 #endif

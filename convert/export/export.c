@@ -1,7 +1,8 @@
+#include "../guard/guard.h"
 #include "../sidecar/files.h"
+#include "../source/lzf.h"
 #include "concat.h"
 #include "fill.h"
-#include "../source/lzf.h"
 #include "output.h"
 #include "subset.h"
 
@@ -274,9 +275,7 @@ static annb_status run(export *e, annb_error *err) {
   return s;
 }
 
-annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
-  if (!store || !*store || !output || !*output)
-    return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
+static annb_status in_process(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
   export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}, .cut = -1, .out = {.lock_fd = -1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();
@@ -289,5 +288,44 @@ annb_status annb_export(const char *store, const char *output, const annb_export
   annb_selection_free(&e.rows);
   annb_selection_free(&e.genes);
   annb_h5_quiet_end(quiet);
+  return s;
+}
+
+/* ---- in a child process ---- */
+
+typedef struct job {
+  const char *store, *output;
+  annb_export_options options;
+} job;
+
+static annb_status work(void *arg, annb_guard *guard, void *result, annb_error *err) {
+  const job *j = arg;
+  annb_export_options options = j->options;
+  options.progress = annb_guard_progress;
+  options.user = guard;
+  options.result = result;
+  return in_process(j->store, j->output, &options, err);
+}
+
+static void clean(void *arg) { annb_output_sweep(((const job *)arg)->output); }
+
+annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
+  if (!store || !*store || !output || !*output)
+    return annb_fail(err, ANNB_EINVAL, NULL, "exporting needs the path of a store and of an output");
+  if (options && options->in_process) return in_process(store, output, options, err);
+  annb_export_result made = {0, 0};
+  job j = {.store = store, .output = output};
+  if (options) j.options = *options;
+  const annb_guarded what = {.work = work,
+                             .arg = &j,
+                             .result = &made,
+                             .result_size = sizeof made,
+                             .files = &store,
+                             .n_files = 1,
+                             .progress = j.options.progress,
+                             .user = j.options.user,
+                             .clean = clean};
+  annb_status s = annb_guard_run(&what, err);
+  if (!s && j.options.result) *j.options.result = made;
   return s;
 }

@@ -6,100 +6,8 @@
 #include "../../store/error.h"
 
 #include <annblock/annblock.h>
-
 #include <stdlib.h>
 #include <string.h>
-
-#define BATCH_ROWS (UINT64_C(1) << 16)
-
-/* ---- batches of rows ---- */
-
-annb_status annb_batch_open(annb_filling *f, uint64_t bytes, annb_error *err) {
-  annb_fill_batch *b = &f->batch;
-  b->room = bytes / (sizeof *b->indices + f->value_size);
-  if (b->room > INT32_MAX) b->room = INT32_MAX;
-  uint64_t most = f->info.nnz ? f->info.nnz : 1;
-  if (b->room > most) b->room = most;
-  b->indptr = malloc((BATCH_ROWS + 1) * sizeof *b->indptr);
-  b->rows = malloc(BATCH_ROWS * sizeof *b->rows);
-  b->row_nnz = malloc(BATCH_ROWS * sizeof *b->row_nnz);
-  b->indices = malloc(b->room * sizeof *b->indices);
-  b->values = malloc(b->room * f->value_size);
-  return b->indptr && b->rows && b->row_nnz && b->indices && b->values ? ANNB_OK : annb_fail_memory(err);
-}
-
-void annb_batch_close(annb_fill_batch *b) {
-  free(b->indptr);
-  free(b->rows);
-  free(b->row_nnz);
-  free(b->indices);
-  free(b->values);
-  *b = (annb_fill_batch){0};
-}
-
-static annb_status fetch(annb_filling *f, annb_error *err) {
-  static const annb_fetch_options ascending = {.sort_indices = true};
-  const annb_fill *fill = f->fill;
-  annb_fill_batch *b = &f->batch;
-  if (f->info.form == ANNB_CSR && f->source)
-    return annb_source_rows_fetch(f->source, fill->context, b->rows, b->n_rows, b->indptr, b->indices, b->values, b->room, err);
-  const annb_fetch_options *options = f->info.form == ANNB_DENSE || !f->source ? &ascending : NULL;
-  return annb_fetch_csr(fill->store, fill->context, f->matrix, b->rows, b->n_rows, options, b->indptr, b->indices, b->values, b->room, err);
-}
-
-static annb_status sort_row(annb_filling *f, uint64_t from, uint64_t n, annb_error *err) {
-  int32_t *indices = f->batch.indices + from;
-  uint64_t sorted = 1;
-  while (sorted < n && indices[sorted] >= indices[sorted - 1]) sorted++;
-  if (sorted >= n) return ANNB_OK;
-  int64_t *numbers = malloc(n * sizeof *numbers);
-  if (!numbers) return annb_fail_memory(err);
-  for (uint64_t i = 0; i < n; i++) numbers[i] = indices[i];
-  annb_status s = annb_sort_elements(numbers, f->batch.values + from * f->value_size, n, f->value_size, err);
-  for (uint64_t i = 0; i < n; i++) indices[i] = (int32_t)numbers[i];
-  free(numbers);
-  return s;
-}
-
-/* Of the batch's elements those of selected genes stay, under their new numbers. */
-static annb_status choose_genes(annb_filling *f, annb_error *err) {
-  annb_fill_batch *b = &f->batch;
-  const uint32_t size = f->value_size;
-  annb_status s = ANNB_OK;
-  uint64_t n = 0;
-  for (uint64_t r = 0, from = 0; !s && r < b->n_rows; r++) {
-    const uint64_t end = (uint64_t)b->indptr[r + 1], first = n;
-    for (; from < end; from++) {
-      uint32_t gene = f->genes[b->indices[from]];
-      if (gene == ANNB_NONE) continue;
-      b->indices[n] = (int32_t)gene;
-      memmove(b->values + n++ * size, b->values + from * size, size);
-    }
-    b->indptr[r + 1] = (int64_t)n;
-    if (f->sort) s = sort_row(f, first, n - first, err);
-  }
-  b->n = n;
-  return s;
-}
-
-annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err) {
-  const annb_selection *selected = f->fill->rows;
-  const uint64_t *order = selected ? selected->items : annb_source_rows_order(f->source);
-  annb_fill_batch *b = &f->batch;
-  uint64_t asked = end - first < BATCH_ROWS ? end - first : BATCH_ROWS, total;
-  for (uint64_t i = 0; i < asked; i++) b->rows[i] = annb_row_orders_stored(f->fill->orders, order ? order[first + i] : first + i);
-  annb_status s = annb_fetch_nnz(f->fill->store, f->matrix, b->rows, asked, b->row_nnz, &total, err);
-  if (s) return s;
-  *b = (annb_fill_batch){first, 0, 0, b->indptr, b->indices, b->values, b->room, b->rows, b->row_nnz};
-  while (b->n_rows < asked && b->n + b->row_nnz[b->n_rows] <= b->room) b->n += b->row_nnz[b->n_rows++];
-  if (!b->n_rows)
-    return annb_fail_row(err, ANNB_ENOMEM, annb_store_path(f->fill->store), (int64_t)b->rows[0],
-                         "row %llu of %s has %u elements, which do not fit the memory allowed: allow more", (unsigned long long)b->rows[0],
-                         f->info.name, b->row_nnz[0]);
-  s = fetch(f, err);
-  if (!s && !f->source) b->n = (uint64_t)b->indptr[b->n_rows]; /* what was asked for was a bound */
-  return s || !f->genes ? s : choose_genes(f, err);
-}
 
 /* ---- targets ---- */
 
@@ -212,47 +120,6 @@ void annb_target_close(annb_target *t) {
   free(t->path);
 }
 
-/* ---- CSR ---- */
-
-/* Row pointers of the batch, from the element `at` on; the last one too after the last row. */
-static annb_status write_pointers(annb_filling *f, uint64_t at, uint64_t *pointers, annb_error *err) {
-  const annb_fill_batch *b = &f->batch;
-  bool last = b->first + b->n_rows == f->info.n_rows;
-  for (uint64_t i = 0; i <= b->n_rows; i++) pointers[i] = at + (uint64_t)b->indptr[i];
-  return annb_target_write(f, &f->indptr, b->first, b->n_rows + last, pointers, err);
-}
-
-static annb_status fill_in_order(annb_filling *f, annb_error *err) {
-  static const uint64_t zero = 0;
-  uint64_t at = 0, *pointers = malloc((BATCH_ROWS + 1) * sizeof *pointers);
-  annb_status s = pointers ? annb_batch_open(f, f->fill->memory / 2, err) : annb_fail_memory(err);
-  if (!s) s = annb_stream_begin(f->fill, &f->data, 0, err);
-  if (!s) s = annb_stream_begin(f->fill, &f->indices, sizeof(int32_t), err);
-  if (!s && !f->info.n_rows) s = annb_target_write(f, &f->indptr, 0, 1, &zero, err);
-  for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
-    s = annb_batch_next(f, row, f->info.n_rows, err);
-    if (!s && f->batch.n > f->info.nnz - at)
-      s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has more elements than stated", f->info.name);
-    if (!s) s = annb_target_write(f, &f->data, at, f->batch.n, f->batch.values, err);
-    if (!s) s = annb_target_write(f, &f->indices, at, f->batch.n, f->batch.indices, err);
-    if (!s) s = write_pointers(f, at, pointers, err);
-    at += f->batch.n;
-    if (!s) s = annb_fill_progress(f, row + f->batch.n_rows, err);
-  }
-  if (!s && at != f->info.nnz && !f->bound)
-    s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
-  if (!s) s = annb_stream_end(&f->data, err);
-  if (!s) s = annb_stream_end(&f->indices, err);
-  free(pointers);
-  return s;
-}
-
-annb_status annb_fill_csr(annb_filling *f, annb_error *err) {
-  bool done;
-  annb_status s = annb_fill_direct(f, &done, err);
-  return s || done ? s : fill_in_order(f, err);
-}
-
 /* ---- all ---- */
 
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err) {
@@ -286,7 +153,6 @@ annb_status annb_fill_matrix(const annb_fill *fill, uint32_t matrix, annb_error 
   if (s) return s;
   f.value_size = annb_dtype_size(f.info.dtype);
   s = open_and_fill(&f, err);
-  annb_batch_close(&f.batch);
   annb_source_rows_close(f.source);
   annb_target_close(&f.data);
   annb_target_close(&f.indices);

@@ -35,7 +35,7 @@ typedef struct annb_stream annb_stream;
 /* For a subset: elements of the matrix that are selected; !*exact: at most so many. */
 annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n, bool *exact, annb_error *err);
 /* Write what is selected to datasets made for it (dense: data alone, the others NULL). Of several parts: as CSR, rows ascending, as readers
- * see them; the datasets grow. */
+ * see them; datasets may grow. */
 annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const annb_target *data, const annb_target *indices,
                                const annb_target *indptr, annb_error *err);
 /* Put elements in ascending order of their numbers, stably. */
@@ -53,15 +53,15 @@ struct annb_target {
 };
 void annb_target_close(annb_target *target);
 
-/* Rows of the source, in order; for a CSC source in the order in which its columns have them. */
+/* Some rows of the output; those of a CSC source in the order in which its columns have them. */
 typedef struct annb_fill_batch {
   uint64_t first, n_rows, n; /* places in that order, and elements, of this batch */
   int64_t *indptr;           /* from 0 */
   int32_t *indices;
   uint8_t *values;
-  uint64_t room;  /* elements */
   uint64_t *rows; /* where they are stored */
-  uint32_t *row_nnz;
+  uint64_t room, rows_room; /* elements, rows */
+  annb_context *context; /* of the thread that fetches */
 } annb_fill_batch;
 
 typedef struct annb_filling {
@@ -72,21 +72,43 @@ typedef struct annb_filling {
   char *path;                        /* of the matrix: "/X" */
   char *stage;                       /* for progress */
   annb_target data, indices, indptr; /* dense: data alone; dataset < 0: nothing to do */
-  annb_fill_batch batch;
   annb_source_rows *source; /* NULL: of several parts */
   uint32_t *genes; /* of a subset: new numbers; NULL: they stay */
   bool sort;       /* genes change order */
   bool bound;      /* info.nnz is a bound, since genes are left out */
 } annb_filling;
 
-/* Make room for batches of about `bytes`. */
-annb_status annb_batch_open(annb_filling *f, uint64_t bytes, annb_error *err);
-/* Fetch the rows from `first` on, as many as fit, up to `end`. */
-annb_status annb_batch_next(annb_filling *f, uint64_t first, uint64_t end, annb_error *err);
-void annb_batch_close(annb_fill_batch *batch);
+/* ---- fill_batch.c ---- */
+
+/* Fetch the `n_rows` rows from `first` on, which have `room` elements at most: any thread, each with a batch of its own that is zero but
+ * for the context. Its arrays grow. */
+annb_status annb_batch_fetch(const annb_filling *f, annb_fill_batch *batch, uint64_t first, uint64_t n_rows, uint64_t room,
+                             annb_error *err);
+void annb_batch_free(annb_fill_batch *batch); /* but for the context */
+
+/* How rows one after the other are put together in batches. */
+typedef struct annb_row_plan {
+  const annb_filling *f;
+  uint64_t room, most; /* elements of a batch, of a single row */
+  uint64_t first, n;   /* the rows whose elements are known: */
+  uint64_t *stored;
+  uint32_t *nnz;
+} annb_row_plan;
+
+/* Batches of `room` elements that take `bytes` with what fetching them needs, or of fewer. */
+annb_status annb_row_plan_open(annb_row_plan *plan, const annb_filling *f, uint64_t room, uint64_t bytes, annb_error *err);
+void annb_row_plan_close(annb_row_plan *plan);
+/* Elements of the row as its index states them: a bound where genes are left out. */
+annb_status annb_row_plan_count(annb_row_plan *plan, uint64_t row, uint32_t *n, annb_error *err);
+/* How many rows from `row` on, before `end`, are the next batch, and their elements. ANNB_ENOMEM names a row that is too large. */
+annb_status annb_row_plan_next(annb_row_plan *plan, uint64_t row, uint64_t end, uint64_t *n_rows, uint64_t *n, annb_error *err);
+/* Bytes that a batch of n elements needs, fetching included. */
+uint64_t annb_batch_bytes(const annb_filling *f, uint64_t n);
+
+/* ---- the forms ---- */
 
 annb_status annb_fill_csr(annb_filling *f, annb_error *err);
-/* The same by several threads, past HDF5. *done is false when that cannot be: nothing is lost then. */
+/* The same past HDF5, each thread writing what it has fetched. *done is false when that cannot be: nothing is lost then. */
 annb_status annb_fill_direct(annb_filling *f, bool *done, annb_error *err);
 annb_status annb_fill_csc(annb_filling *f, annb_error *err);
 annb_status annb_fill_dense(annb_filling *f, annb_error *err);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BATCH (UINT64_C(1) << 19) /* elements */
+
 /* Whole columns that wait to be written. */
 typedef struct pending {
   uint32_t *rows;
@@ -98,24 +100,39 @@ static annb_status add_column(annb_filling *f, pending *p, uint64_t n, const uin
   return ANNB_OK;
 }
 
+/* For each element its row, as the output numbers rows. */
+static annb_status number_rows(const annb_filling *f, const annb_fill_batch *b, uint32_t **payloads, uint64_t *room, annb_error *err) {
+  const bool selected = f->fill->rows != NULL; /* new numbers of rows are their places */
+  if (b->n > *room) {
+    free(*payloads);
+    *payloads = malloc(b->n * sizeof **payloads);
+    *room = *payloads ? b->n : 0;
+    if (!*payloads) return annb_fail_memory(err);
+  }
+  for (uint64_t r = 0; r < b->n_rows; r++) {
+    const uint64_t number = selected ? b->first + r : annb_row_orders_source(f->fill->orders, b->rows[r]);
+    for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) (*payloads)[i] = (uint32_t)number;
+  }
+  return ANNB_OK;
+}
+
 /* All rows into the transposition: within a column they come out in the order they go in. */
 static annb_status push_rows(annb_filling *f, annb_transpose *t, annb_error *err) {
-  const bool selected = f->fill->rows != NULL; /* new numbers of rows are their places */
-  annb_status s = annb_batch_open(f, f->fill->memory / 8, err);
-  uint32_t *payloads = s ? NULL : malloc(f->batch.room * sizeof *payloads);
-  if (!s && !payloads) s = annb_fail_memory(err);
-  for (uint64_t row = 0; !s && row < f->info.n_rows; row += f->batch.n_rows) {
-    const annb_fill_batch *b = &f->batch;
-    s = annb_batch_next(f, row, f->info.n_rows, err);
-    for (uint64_t r = 0; !s && r < b->n_rows; r++) {
-      const uint64_t number = selected ? b->first + r : annb_row_orders_source(f->fill->orders, b->rows[r]);
-      for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) payloads[i] = (uint32_t)number;
-    }
-    if (!s) s = annb_transpose_push(t, b->n, (const uint32_t *)b->indices, payloads, b->values, err);
-    if (!s) s = annb_fill_progress(f, row + b->n_rows, err);
+  annb_fill_batch batch = {.context = f->fill->context};
+  annb_row_plan plan;
+  uint32_t *payloads = NULL;
+  uint64_t room = 0;
+  annb_status s = annb_row_plan_open(&plan, f, BATCH, f->fill->memory / 8 * 3, err);
+  for (uint64_t row = 0, n_rows, n; !s && row < f->info.n_rows; row += n_rows) {
+    s = annb_row_plan_next(&plan, row, f->info.n_rows, &n_rows, &n, err);
+    if (!s) s = annb_batch_fetch(f, &batch, row, n_rows, n, err);
+    if (!s) s = number_rows(f, &batch, &payloads, &room, err);
+    if (!s) s = annb_transpose_push(t, batch.n, (const uint32_t *)batch.indices, payloads, batch.values, err);
+    if (!s) s = annb_fill_progress(f, row + n_rows, err);
   }
   free(payloads);
-  annb_batch_close(&f->batch);
+  annb_row_plan_close(&plan);
+  annb_batch_free(&batch);
   return s;
 }
 

@@ -20,7 +20,10 @@ annb_status annb_fill_count(const annb_fill *fill, uint32_t matrix, uint64_t *n,
   annb_status s = annb_store_matrix(fill->store, matrix, &info, err);
   if (s) return s;
   *n = info.nnz;
-  *exact = !genes_of(fill, &info);
+  *exact = true;
+  if (!fill->merged) s = annb_matrix_nnz_exact(fill->store, matrix, exact, err);
+  if (s) return s;
+  *exact = *exact && !genes_of(fill, &info);
   if (!fill->rows || !fill->rows->items) return ANNB_OK;
   *n = 0;
   uint64_t *stored = malloc(COUNT_ROWS * sizeof *stored);
@@ -92,7 +95,7 @@ static annb_status describe(annb_filling *f, annb_error *err) {
   bool exact;
   annb_status s = annb_fill_count(fill, f->matrix, &f->info.nnz, &exact, err);
   if (s) return s;
-  f->bound = !exact || !fill->merged;
+  f->bound = !exact;
   f->value_size = annb_dtype_size(f->info.dtype);
   if (fill->rows && fill->rows->items) f->info.n_rows = fill->rows->n;
   if (!genes) return ANNB_OK;
@@ -128,7 +131,6 @@ annb_status annb_fill_selected(const annb_fill *fill, uint32_t matrix, const ann
   if (!s) s = fill_all(&f, err);
   annb_stream_abort(&f.data);
   annb_stream_abort(&f.indices);
-  annb_batch_close(&f.batch);
   annb_source_rows_close(f.source);
   annb_h5_close(&f.data.memory);
   annb_h5_close(&f.indices.memory);

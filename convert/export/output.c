@@ -121,6 +121,12 @@ void annb_output_end(annb_output *out) {
   out->lock_fd = -1;
 }
 
+void annb_output_sweep(const char *name) {
+  annb_output out = {.lock_fd = -1};
+  if (!follow(name, true, &out, NULL) && !make_names(&out, NULL)) remove_leftovers(out.dir);
+  annb_output_free(&out);
+}
+
 void annb_output_free(annb_output *out) {
   free(out->path);
   free(out->dir);

@@ -23,5 +23,7 @@ void annb_output_free(annb_output *out);
 annb_status annb_output_begin(annb_output *out, annb_error *err);
 /* Remove the temporary files that are left, then the lock. When nothing has begun it does nothing. */
 void annb_output_end(annb_output *out);
+/* Remove what exports that died left in the folder of the output `name`. */
+void annb_output_sweep(const char *name);
 
 #endif

@@ -1,5 +1,4 @@
 #include "../sidecar/files.h"
-#include "driver.h"
 #include "sink.h"
 
 #include "../../store/cursor.h"
@@ -32,10 +31,9 @@ static bool read_filters(hid_t properties, annb_sink *sink) {
 static bool find_place(annb_sink *sink, hid_t file) {
   static const uint64_t zero;
   const annb_target *t = sink->target;
-  annb_written *written = annb_driver_written(file);
-  sink->fd = written ? written->fd : -1;
-  annb_written_release(written);
-  if (sink->fd < 0 || annb_file_user_block_size(file)) return false;
+  sink->written = annb_driver_written(file);
+  annb_written_release(sink->written); /* the open file holds it too */
+  if (!sink->written || annb_file_user_block_size(file)) return false;
   if (annb_h5_write_rows(t->dataset, sink->file, t->path, t->memory, 0, 1, &zero, NULL) || H5Dflush(t->dataset) < 0) return false;
   haddr_t offset = H5Dget_offset(t->dataset);
   sink->offset = offset;
@@ -77,13 +75,13 @@ static bool open_sink(annb_sink *sink, hid_t file, uint32_t element) {
 }
 
 bool annb_sink_open(annb_sink *sink, const annb_target *target, hid_t file, const char *file_name, uint32_t element) {
-  *sink = (annb_sink){.file = file_name, .target = target, .fd = -1, .length = target->length};
+  *sink = (annb_sink){.file = file_name, .target = target, .length = target->length};
   if (target->dataset < 0 || (!target->length && !target->grows)) return true; /* nothing to do */
   return !target->tail && !target->grows && open_sink(sink, file, element);
 }
 
 bool annb_sink_open_chunks(annb_sink *sink, const annb_target *target, const char *file_name, uint32_t element) {
-  *sink = (annb_sink){.file = file_name, .target = target, .fd = -1, .length = target->length};
+  *sink = (annb_sink){.file = file_name, .target = target, .length = target->length};
   if (target->dataset < 0 || target->tail || (!target->length && !target->grows)) return false;
   return open_sink(sink, -1, element);
 }
@@ -95,7 +93,7 @@ annb_status annb_sink_write(const annb_sink *sink, uint64_t first, uint64_t n, c
   uint64_t at = sink->offset + first * sink->size, left = n * sink->size;
   while (left) {
     errno = 0;
-    ssize_t written = pwrite(sink->fd, from, left > (1u << 30) ? 1u << 30 : left, (off_t)at);
+    ssize_t written = pwrite(sink->written->fd, from, left > (1u << 30) ? 1u << 30 : left, (off_t)at);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       if (!errno) errno = EIO;
@@ -104,13 +102,18 @@ annb_status annb_sink_write(const annb_sink *sink, uint64_t first, uint64_t n, c
     from += written;
     at += (uint64_t)written;
     left -= (uint64_t)written;
+    annb_written_more(sink->written, (size_t)written);
   }
   return ANNB_OK;
 }
 
 /* ---- by chunks ---- */
 
-void *annb_deflater_open(int level) { return libdeflate_alloc_compressor(level); }
+/* For each level of zlib the lowest of libdeflate that makes arrays of counts about as small (within half a percent), shuffled or not. */
+void *annb_deflater_open(int level) {
+  static const int levels[] = {1, 1, 1, 2, 2, 3, 4, 7, 8, 9};
+  return libdeflate_alloc_compressor(levels[level]);
+}
 void annb_deflater_close(void *deflater) {
   if (deflater) libdeflate_free_compressor(deflater);
 }

@@ -3,6 +3,7 @@
 #ifndef ANNB_CONVERT_SINK_H
 #define ANNB_CONVERT_SINK_H
 
+#include "driver.h"
 #include "fill.h"
 
 typedef enum annb_sink_kind { ANNB_SINK_NONE, ANNB_SINK_PLACE, ANNB_SINK_CHUNKS } annb_sink_kind;
@@ -13,7 +14,7 @@ typedef struct annb_sink {
   const annb_target *target;
   uint32_t size;    /* of an element in the file */
   uint64_t length;
-  int fd;           /* place */
+  annb_written *written; /* place: the file's, as long as it is open */
   uint64_t offset;
   uint64_t chunk;   /* chunks: elements */
   bool shuffle;
@@ -38,7 +39,7 @@ annb_status annb_sink_encode(const annb_sink *sink, void *deflater, const uint8_
 /* Write an encoded chunk; HDF5 is called. */
 annb_status annb_sink_put(const annb_sink *sink, uint64_t number, const uint8_t *bytes, size_t size, annb_error *err);
 
-/* What encoding needs, one per thread; NULL when there is no memory. */
+/* What encoding needs, one per thread; NULL when there is no memory. `level`: sink->level, 1 to 9. */
 void *annb_deflater_open(int level);
 void annb_deflater_close(void *deflater);
 

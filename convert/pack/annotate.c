@@ -1,4 +1,5 @@
 /* Replacing the metadata of a part: columns, sidecar and restore file from another file of the same cells and genes. */
+#include "../guard/guard.h"
 #include "../join/join.h"
 #include "../sidecar/graft.h"
 #include "../sidecar/sidecar.h"
@@ -8,6 +9,7 @@
 #include "../../store/error.h"
 #include "../../store/hash.h"
 #include "../../store/io.h"
+#include "../../store/leftovers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -244,19 +246,16 @@ static annb_status run(annotate *a, uint64_t *generation, annb_error *err) {
   return s ? s : publish(a, generation, err);
 }
 
-annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation,
-                          annb_error *err) {
-  if (!store || !*store || !from || !*from)
-    return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs the path of a store and of the file with the new metadata");
+static annb_status in_process(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation,
+                              annb_error *err) {
   annotate a = {.store = store, .from = from, .source = {.file = -1, .obs = {.object = -1}, .var = {.object = -1}}};
-  uint64_t ignored;
   annb_manifest_init(&a.base);
-  if (options) a.options = *options;
+  a.options = *options;
   if (!a.options.memory) a.options.memory = DEFAULT_MEMORY;
   if (a.options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs at least 32 MiB of memory");
   a.join = (annb_join){.note = a.options.note, .user = a.options.user, .store = store};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
-  annb_status s = run(&a, generation ? generation : &ignored, err);
+  annb_status s = run(&a, generation, err);
   annb_txn_abort(a.txn);
   annb_shuffle_close(a.shuffle);
   for (size_t i = 0; i < a.n_packed; i++) annb_source_matrix_close(&a.matrices[i]);
@@ -267,5 +266,48 @@ annb_status annb_annotate(const char *store, const char *from, const annb_annota
   free(a.names);
   free(a.packed);
   free(a.matrices);
+  return s;
+}
+
+/* ---- in a child process ---- */
+
+typedef struct job {
+  const char *store, *from;
+  annb_annotate_options options;
+  annb_remains remains;
+} job;
+
+static annb_status work(void *arg, annb_guard *guard, void *result, annb_error *err) {
+  const job *j = arg;
+  annb_annotate_options options = j->options;
+  options.progress = annb_guard_progress;
+  if (options.note) options.note = annb_guard_note;
+  options.user = guard;
+  return in_process(j->store, j->from, &options, result, err);
+}
+
+static void clean(void *arg) { annb_remains_remove(&((job *)arg)->remains); }
+
+annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation,
+                          annb_error *err) {
+  if (!store || !*store || !from || !*from)
+    return annb_fail(err, ANNB_EINVAL, NULL, "annotating needs the path of a store and of the file with the new metadata");
+  uint64_t made = 0;
+  job j = {.store = store, .from = from};
+  if (options) j.options = *options;
+  const annb_guarded what = {.work = work,
+                             .arg = &j,
+                             .result = &made,
+                             .result_size = sizeof made,
+                             .files = &from,
+                             .n_files = 1,
+                             .progress = j.options.progress,
+                             .note = j.options.note,
+                             .user = j.options.user,
+                             .clean = clean};
+  annb_remains_note(&j.remains, store);
+  annb_status s = j.options.in_process ? in_process(store, from, &j.options, &made, err) : annb_guard_run(&what, err);
+  annb_remains_free(&j.remains);
+  if (!s && generation) *generation = made;
   return s;
 }

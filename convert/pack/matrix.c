@@ -1,15 +1,18 @@
 #include "matrix.h"
 
-#include "../rows/ahead.h"
 #include "../rows/order_log.h"
 
 #include "../../store/error.h"
 #include "../../store/hash.h"
+#include "../../store/matrix_writer.h"
 #include "../../store/txn.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PIECE_ELEMENTS = 1 << 15 /* with the records made of them they stay in a core's cache */ };
 
 typedef struct packing {
   annb_pack_matrix *m;
@@ -39,9 +42,13 @@ static annb_status report(const packing *p, const char *what, uint64_t done, uin
 
 static annb_status find_orders(packing *p, annb_error *err) {
   const annb_source_matrix *from = &p->m->from;
+  const bool csr = from->form == ANNB_CSR;
   annb_status s = report(p, "looking at", 0, 0, err);
+  if (csr) annb_values_set_threads(&from->indices, p->options->n_threads);
+  if (csr && !p->shuffle) annb_values_save(&from->indices, true); /* rows will pass by the same chunks */
   if (!s) s = annb_orders_find(from, p->options->gene_order == ANNB_GENE_ORDER_DETECTED, &p->orders, err);
-  return s || from->form != ANNB_CSR ? s : annb_order_log_open(p->orders.rank, annb_txn_tmp_dir(p->txn), &p->log, err);
+  if (csr) annb_values_save(&from->indices, false);
+  return s || !csr ? s : annb_order_log_open(p->orders.rank, annb_txn_tmp_dir(p->txn), &p->log, err);
 }
 
 static annb_status write_gene_order(packing *p, uint32_t *object, annb_error *err) {
@@ -124,24 +131,99 @@ static annb_status open_writer(packing *p, annb_error *err) {
   return s ? s : annb_matrix_writer_open(p->txn, &o, &p->m->writer, err);
 }
 
-static annb_status log_order(void *log, const annb_rows_chunk *chunk, annb_error *err) { return annb_order_log_add(log, chunk, err); }
+/* One piece under way. */
+typedef struct slot {
+  annb_rows_piece piece;
+  annb_order_entries entries;
+} slot;
+
+typedef struct feeding {
+  packing *p;
+  annb_rows *rows;
+  uint64_t elements, most; /* of a piece; bytes of all that are under way, one piece aside */
+  uint32_t n_slots, n_workers;
+  slot *slots;
+  annb_order_maker *makers;
+  _Atomic uint64_t bytes, n_rows; /* under way; written */
+} feeding;
+
+static annb_status take_rows(void *user, uint32_t number, annb_take *taken, annb_error *err) {
+  feeding *f = user;
+  annb_rows_piece *piece = &f->slots[number].piece;
+  if (atomic_load(&f->bytes) > f->most) {
+    *taken = ANNB_LATER;
+    return ANNB_OK;
+  }
+  annb_h5_quiet quiet = annb_h5_quiet_begin(); /* HDF5 may keep that for each thread */
+  annb_status s = annb_rows_take(f->rows, f->elements, piece, err);
+  annb_h5_quiet_end(quiet);
+  *taken = s || piece->n_rows ? ANNB_TAKEN : ANNB_END;
+  if (!s) atomic_fetch_add(&f->bytes, piece->bytes);
+  return s;
+}
+
+static annb_status fill_rows(void *user, uint32_t worker, uint32_t number, annb_row_piece *rows, annb_error *err) {
+  feeding *f = user;
+  slot *sl = &f->slots[number];
+  annb_rows_chunk chunk;
+  annb_status s = annb_rows_fill(f->rows, worker, &sl->piece, &chunk, err);
+  if (!s && f->p->log) s = annb_order_log_look(f->p->log, &f->makers[worker], &chunk, &sl->entries, err);
+  *rows = (annb_row_piece){chunk.n_rows, chunk.indptr, chunk.indices, chunk.values};
+  return s;
+}
+
+static annb_status finish_rows(void *user, uint32_t number, annb_error *err) {
+  feeding *f = user;
+  slot *sl = &f->slots[number];
+  annb_status s = f->p->log ? annb_order_log_add(f->p->log, &sl->entries, err) : ANNB_OK;
+  atomic_fetch_add(&f->n_rows, sl->piece.n_rows);
+  atomic_fetch_sub(&f->bytes, sl->piece.bytes);
+  annb_rows_piece_trim(&sl->piece, f->most / f->n_slots);
+  return s;
+}
+
+static annb_status watch_rows(void *user, annb_error *err) {
+  feeding *f = user;
+  return report(f->p, "packing", atomic_load(&f->n_rows), f->p->m->from.n_rows, err);
+}
+
+/* As many pieces as a sixteenth of the memory holds as they are in the source: decompressed and encoded they take as much again. */
+static annb_status open_feeding(feeding *f, annb_error *err) {
+  const packing *p = f->p;
+  const uint64_t fit = p->options->memory / 16 / (PIECE_ELEMENTS * 2 * sizeof(uint64_t));
+  f->n_workers = p->options->n_threads;
+  f->n_slots = fit < 4 * (uint64_t)f->n_workers + 4 ? (uint32_t)fit : 4 * f->n_workers + 4;
+  f->elements = PIECE_ELEMENTS;
+  f->most = p->options->memory / 8;
+  f->slots = calloc(f->n_slots, sizeof *f->slots);
+  f->makers = calloc(f->n_workers, sizeof *f->makers);
+  return f->slots && f->makers ? ANNB_OK : annb_fail_memory(err);
+}
+
+static void close_feeding(feeding *f) {
+  annb_rows_close(f->rows);
+  for (uint32_t i = 0; f->slots && i < f->n_slots; i++) {
+    annb_rows_piece_free(&f->slots[i].piece);
+    annb_order_entries_free(&f->slots[i].entries);
+  }
+  for (uint32_t i = 0; f->makers && i < f->n_workers; i++) annb_order_maker_free(&f->makers[i]);
+  free(f->slots);
+  free(f->makers);
+}
 
 static annb_status write_rows(packing *p, annb_error *err) {
   const annb_source_matrix *from = &p->m->from;
-  annb_ahead *rows;
-  annb_rows_chunk chunk = {.n_rows = 1};
+  feeding f = {.p = p};
   annb_rows_options options = {p->options->memory / 4 * 3, annb_txn_tmp_dir(p->txn), p->options->progress, p->options->user,
                                from->form == ANNB_CSC ? p->orders.rank : NULL, p->options->n_threads, p->shuffle};
-  annb_status s = annb_ahead_open(from, &options, p->log ? log_order : NULL, p->log, &rows, err);
-  if (s) return s;
-  for (uint64_t done = 0; !s && chunk.n_rows;) {
-    s = annb_ahead_next(rows, &chunk, err);
-    if (!s && chunk.n_rows) s = annb_matrix_writer_append(p->m->writer, chunk.n_rows, chunk.indptr, chunk.indices, chunk.values, err);
-    done += chunk.n_rows;
-    if (!s) s = report(p, "packing", done, from->n_rows, err);
-  }
-  if (!s) p->m->keep_indices = annb_ahead_unordered(rows);
-  annb_ahead_close(rows);
+  annb_status s = open_feeding(&f, err);
+  if (!s) s = annb_rows_open(from, &options, &f.rows, err);
+  if (!s) s = annb_rows_prepare(f.rows, err);
+  const annb_row_feed feed = {&f, f.n_slots, take_rows, fill_rows, finish_rows, watch_rows};
+  if (!s) s = annb_matrix_writer_stream(p->m->writer, &feed, err);
+  if (!s) s = report(p, "packing", from->n_rows, from->n_rows, err);
+  if (!s) p->m->keep_indices = annb_rows_unordered(f.rows);
+  close_feeding(&f);
   return s;
 }
 

@@ -1,4 +1,6 @@
 /* A run of packing: options, paths, the transaction. */
+#include "pack.h"
+
 #include "../join/join.h"
 #include "part.h"
 
@@ -185,8 +187,8 @@ static annb_status look_at_all(pack *p, annb_error *err) {
   annb_manifest_init(&draft);
   annb_status s = p->append ? annb_txn_base(p->txn, &base, err) : ANNB_OK;
   draft.store = base.store;
-  if (!s) s = annb_manifest_append(&draft, &base, err);
-  if (!s) s = annb_manifest_append(&p->shapes, &base, err);
+  if (!s) s = annb_manifest_append(&draft, &base, NULL, err);
+  if (!s) s = annb_manifest_append(&p->shapes, &base, NULL, err);
   if (!s) s = take_names(p, &base, err);
   for (size_t i = 0; !s && i < p->n_inputs; i++) s = tell_choice(p, read_columns(p, i, &draft, err), err);
   if (!s) s = look_at_genes(p, base.n_parts, &draft, err);
@@ -269,9 +271,14 @@ static annb_status publish(pack *p, annb_error *err) {
 static annb_status run(pack *p, annb_error *err) {
   annb_status s = ANNB_OK;
   annb_txn_mode mode = p->append ? ANNB_TXN_APPEND : p->options.force ? ANNB_TXN_REPLACE : ANNB_TXN_CREATE;
-  p->join = (annb_join){
-      p->options.join,      p->options.join_key, p->options.allow_duplicate_genes, p->options.note, p->options.user, p->inputs, 0,
-      (uint32_t)p->n_inputs, p->output};
+  p->join = (annb_join){.how = p->options.join,
+                        .key = p->options.join_key,
+                        .allow_duplicates = p->options.allow_duplicate_genes,
+                        .note = p->options.note,
+                        .user = p->options.user,
+                        .labels = p->inputs,
+                        .n_labels = (uint32_t)p->n_inputs,
+                        .store = p->output};
   p->columns = malloc((p->n_inputs + 1) * sizeof *p->columns);
   p->seen = calloc(p->n_inputs + 1, sizeof *p->seen);
   if (!p->columns || !p->seen) return annb_fail_memory(err);
@@ -285,10 +292,8 @@ static annb_status run(pack *p, annb_error *err) {
   return s ? s : publish(p, err);
 }
 
-static annb_status pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
-                              annb_pack_result *result, annb_error *err) {
-  if (!inputs || !n || !output || !*output) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs the path of an input and of an output");
-  if (n > ANNB_MAX_TABLE) return annb_fail(err, ANNB_EINVAL, NULL, "a store has room for %llu files", (unsigned long long)ANNB_MAX_TABLE);
+annb_status annb_pack_files(const char *const *inputs, size_t n, const char *output, bool append, const annb_pack_options *options,
+                            annb_pack_result *result, annb_error *err) {
   pack p = {.inputs = inputs, .n_inputs = n, .output = output, .append = append, .several = append || n > 1,
             .result = {.n_parts = 1}};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
@@ -303,18 +308,4 @@ static annb_status pack_files(const char *const *inputs, size_t n, const char *o
   free(p.seen);
   if (result) *result = p.result;
   return s;
-}
-
-annb_status annb_pack(const char *input, const char *output, const annb_pack_options *options, annb_pack_result *result, annb_error *err) {
-  return pack_files(&input, 1, output, false, options, result, err);
-}
-
-annb_status annb_pack_many(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
-                           annb_pack_result *result, annb_error *err) {
-  return pack_files(inputs, n_inputs, output, false, options, result, err);
-}
-
-annb_status annb_append(const char *const *inputs, size_t n_inputs, const char *output, const annb_pack_options *options,
-                        annb_pack_result *result, annb_error *err) {
-  return pack_files(inputs, n_inputs, output, true, options, result, err);
 }

@@ -22,10 +22,6 @@ struct annb_order_log {
   char *spool_dir;
   spool rows, ends, bits;
   uint64_t row, n_entries;
-  uint64_t *keys; /* 2 × room */
-  uint32_t *place; /* room, then 3 × room for the entry's scratch */
-  uint8_t *entry;
-  uint64_t room;
 };
 
 /* ---- spools ---- */
@@ -90,9 +86,6 @@ void annb_order_log_close(annb_order_log *log) {
   spool_close(log, &log->ends);
   spool_close(log, &log->bits);
   free(log->spool_dir);
-  free(log->keys);
-  free(log->place);
-  free(log->entry);
   free(log);
 }
 
@@ -108,41 +101,85 @@ static bool fits(const annb_order_log *log, const uint32_t *columns, uint64_t n)
   return !descends;
 }
 
-static annb_status make_room(annb_order_log *log, uint32_t n, annb_error *err) {
-  if (n <= log->room) return ANNB_OK;
-  uint64_t room = n + (uint64_t)n / 2;
-  free(log->keys);
-  free(log->place);
-  free(log->entry);
-  log->keys = malloc(2 * room * sizeof *log->keys);
-  log->place = malloc(4 * room * sizeof *log->place);
-  log->entry = malloc(room * sizeof(uint32_t) + 8);
-  log->room = log->keys && log->place && log->entry ? room : 0;
-  return log->room ? ANNB_OK : annb_fail_memory(err);
+/* ---- looking ---- */
+
+void annb_order_maker_free(annb_order_maker *maker) {
+  free(maker->keys);
+  free(maker->place);
+  *maker = (annb_order_maker){0};
 }
 
-static annb_status add_entry(annb_order_log *log, uint64_t row, const uint32_t *columns, uint32_t n, annb_error *err) {
-  annb_status s = make_room(log, n, err);
-  if (s) return s;
-  for (uint32_t i = 0; i < n; i++) log->keys[i] = (uint64_t)(log->rank ? log->rank[columns[i]] : columns[i]) << 32 | i;
-  const uint64_t *sorted = annb_sort_keys(log->keys, log->keys + n, n);
-  for (uint32_t k = 0; k < n; k++) log->place[(uint32_t)sorted[k]] = k;
-  size_t length = annb_order_entry(log->place, n, log->place + n, log->entry);
-  s = spool_add(log, &log->bits, log->entry, length, err);
-  const uint64_t end = log->bits.in_file + log->bits.used;
-  if (!s) s = spool_add(log, &log->rows, &row, sizeof row, err);
-  if (!s) s = spool_add(log, &log->ends, &end, sizeof end, err);
-  log->n_entries++;
+void annb_order_entries_free(annb_order_entries *entries) {
+  free(entries->rows);
+  free(entries->bytes);
+  *entries = (annb_order_entries){0};
+}
+
+static bool maker_room(annb_order_maker *m, uint32_t n) {
+  if (n <= m->room) return true;
+  uint64_t room = n + (uint64_t)n / 2;
+  free(m->keys);
+  free(m->place);
+  m->keys = malloc(2 * room * sizeof *m->keys);
+  m->place = malloc(4 * room * sizeof *m->place);
+  m->room = m->keys && m->place ? room : 0;
+  return m->room;
+}
+
+/* For one entry more, of so many bytes at most. */
+static bool entries_room(annb_order_entries *e, uint64_t bytes) {
+  if (e->n == e->room) {
+    const uint64_t room = e->room ? 2 * e->room : 16;
+    void *more = realloc(e->rows, room * sizeof *e->rows);
+    if (!more) return false;
+    e->rows = more;
+    e->room = room;
+  }
+  if (e->used + bytes <= e->bytes_room) return true;
+  const uint64_t room = e->used + bytes + (e->used + bytes) / 2;
+  void *more = realloc(e->bytes, room);
+  if (!more) return false;
+  e->bytes = more;
+  e->bytes_room = room;
+  return true;
+}
+
+static annb_status add_entry(const annb_order_log *log, annb_order_maker *m, uint64_t row, const uint32_t *columns, uint32_t n,
+                             annb_order_entries *out, annb_error *err) {
+  if (!maker_room(m, n) || !entries_room(out, annb_order_entry_bound(n))) return annb_fail_memory(err);
+  for (uint32_t i = 0; i < n; i++) m->keys[i] = (uint64_t)(log->rank ? log->rank[columns[i]] : columns[i]) << 32 | i;
+  const uint64_t *sorted = annb_sort_keys(m->keys, m->keys + n, n);
+  for (uint32_t k = 0; k < n; k++) m->place[(uint32_t)sorted[k]] = k;
+  out->used += annb_order_entry(m->place, n, m->place + n, out->bytes + out->used);
+  out->rows[out->n++] = (struct annb_order_row){row, out->used};
+  return ANNB_OK;
+}
+
+annb_status annb_order_log_look(const annb_order_log *log, annb_order_maker *maker, const annb_rows_chunk *chunk, annb_order_entries *out,
+                                annb_error *err) {
+  annb_status s = ANNB_OK;
+  out->n = out->used = 0;
+  out->n_rows = chunk->n_rows;
+  for (uint64_t r = 0; r < chunk->n_rows && !s; r++) {
+    uint64_t from = chunk->indptr[r] - chunk->indptr[0], n = chunk->indptr[r + 1] - chunk->indptr[r];
+    if (n > 1 && !fits(log, chunk->indices + from, n)) s = add_entry(log, maker, r, chunk->indices + from, (uint32_t)n, out, err);
+  }
   return s;
 }
 
-annb_status annb_order_log_add(annb_order_log *log, const annb_rows_chunk *chunk, annb_error *err) {
+/* ---- adding ---- */
+
+annb_status annb_order_log_add(annb_order_log *log, const annb_order_entries *entries, annb_error *err) {
   annb_status s = ANNB_OK;
-  for (uint64_t r = 0; r < chunk->n_rows && !s; r++) {
-    uint64_t from = chunk->indptr[r] - chunk->indptr[0], n = chunk->indptr[r + 1] - chunk->indptr[r];
-    if (n > 1 && !fits(log, chunk->indices + from, n)) s = add_entry(log, log->row + r, chunk->indices + from, (uint32_t)n, err);
+  for (uint64_t i = 0, before = 0; i < entries->n && !s; before = entries->rows[i++].end) {
+    const uint64_t row = log->row + entries->rows[i].row;
+    s = spool_add(log, &log->bits, entries->bytes + before, entries->rows[i].end - before, err);
+    const uint64_t end = log->bits.in_file + log->bits.used;
+    if (!s) s = spool_add(log, &log->rows, &row, sizeof row, err);
+    if (!s) s = spool_add(log, &log->ends, &end, sizeof end, err);
   }
-  log->row += chunk->n_rows;
+  log->n_entries += entries->n;
+  log->row += entries->n_rows;
   return s;
 }
 

@@ -1,5 +1,6 @@
 #include "rows_internal.h"
 
+#include "../../store/encode_loops.h"
 #include "../../store/error.h"
 
 #include <annblock/annblock.h>
@@ -9,28 +10,41 @@
 #define LEAST_CHUNK (UINT64_C(1) << 20)
 #define MOST_CHUNK (UINT64_C(32) << 20)
 
-annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err) {
-  if (n <= r->room) return ANNB_OK;
+void annb_rows_piece_free(annb_rows_piece *piece) {
+  free(piece->indptr);
+  free(piece->indices);
+  free(piece->values);
+  annb_leaf_free(&piece->leaf);
+  annb_leaf_room_free(&piece->leaf_room);
+  *piece = (annb_rows_piece){0};
+}
+
+void annb_rows_piece_trim(annb_rows_piece *piece, uint64_t bytes) {
+  if (piece->bytes > bytes) annb_rows_piece_free(piece);
+}
+
+annb_status annb_rows_reserve(const annb_rows *r, annb_rows_piece *piece, uint64_t n, uint64_t row, annb_error *err) {
+  if (n <= piece->room) return ANNB_OK;
   uint64_t each = r->index_size + r->value_size;
   if (n > r->wanted && n > r->options.memory / 2 / each)
     return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row,
                          "%s: row %llu has %llu elements, which take %llu MiB: too much for the memory cap, raise it", r->m->path,
                          (unsigned long long)row, (unsigned long long)n, (unsigned long long)(n / 1024 * each / 1024));
   if (n < r->wanted) n = r->wanted;
-  free(r->indices);
-  free(r->values);
-  r->indices = malloc(n * r->index_size);
-  r->values = malloc(n * r->value_size);
-  r->room = r->indices && r->values ? n : 0;
-  return r->room ? ANNB_OK : annb_fail_memory(err);
+  free(piece->indices);
+  free(piece->values);
+  piece->indices = malloc(n * r->index_size);
+  piece->values = malloc(n * r->value_size);
+  piece->room = piece->indices && piece->values ? n : 0;
+  return piece->room ? ANNB_OK : annb_fail_memory(err);
 }
 
-void annb_rows_trade(annb_rows *r, annb_rows_buffers *other) {
-  annb_rows_buffers own = {r->indices, r->values, r->room};
-  r->indices = other->indices;
-  r->values = other->values;
-  r->room = other->room;
-  *other = own;
+annb_status annb_rows_reserve_rows(annb_rows_piece *piece, uint64_t n, annb_error *err) {
+  if (n < piece->indptr_room) return ANNB_OK;
+  free(piece->indptr);
+  piece->indptr = malloc((n + n / 2 + 1) * sizeof *piece->indptr);
+  piece->indptr_room = piece->indptr ? n + n / 2 + 1 : 0;
+  return piece->indptr ? ANNB_OK : annb_fail_memory(err);
 }
 
 annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err) {
@@ -98,9 +112,8 @@ static uint64_t index_at(const void *indices, uint64_t i, size_t size, bool is_s
 /* Narrow or widen in place to u32; the first index out of range, or n. Negative ones are huge as unsigned. */
 static uint64_t to_u32(void *indices, uint64_t n, size_t size, bool is_signed, uint64_t limit) {
   uint32_t *out = indices;
-  uint64_t worst = 0;
   if (size == 4) {
-    for (uint64_t i = 0; i < n; i++) worst = out[i] > worst ? out[i] : worst;
+    const uint64_t worst = annb_encode_loops_best()->highest(out, n);
     if (worst < limit && (!is_signed || worst <= INT32_MAX)) return n;
   }
   for (uint64_t i = 0; i < n; i++)
@@ -112,49 +125,51 @@ static uint64_t to_u32(void *indices, uint64_t n, size_t size, bool is_signed, u
   return n;
 }
 
+annb_status annb_rows_narrow(const annb_rows *r, void *indices, uint64_t first, uint64_t n, uint64_t limit, annb_error *err) {
+  const annb_source_matrix *m = r->m;
+  const uint64_t bad = to_u32(indices, n, r->stored_size, r->signed_indices, limit);
+  if (bad == n) return ANNB_OK;
+  uint64_t x = index_at(indices, bad, r->stored_size, r->signed_indices);
+  char number[32];
+  if (r->signed_indices) snprintf(number, sizeof number, "%lld", (long long)(int64_t)x);
+  else snprintf(number, sizeof number, "%llu", (unsigned long long)x);
+  return annb_h5_say(err, ANNB_EINPUT, m->file, m->indices.object, "element %llu is %s, but the matrix has %llu %s",
+                     (unsigned long long)(first + bad), number, (unsigned long long)limit, m->form == ANNB_CSR ? "columns" : "rows");
+}
+
 annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, uint64_t limit, annb_error *err) {
   const annb_source_matrix *m = r->m;
-  hid_t type = annb_values_integer_type(m->indices.type);
-  annb_status s = annb_values_read(&m->indices, type, first, n, r->indices, err);
-  annb_h5_close(&type);
-  if (!s) s = annb_values_read(&m->data, m->memory_type, first, n, r->values, err);
-  if (s) return s;
-  size_t size = H5Tget_size(m->indices.type);
-  bool is_signed = H5Tget_sign(m->indices.type) == H5T_SGN_2;
-  uint64_t bad = to_u32(r->indices, n, size, is_signed, limit);
-  if (bad == n) return ANNB_OK;
-  uint64_t x = index_at(r->indices, bad, size, is_signed);
-  char number[32];
-  if (is_signed) snprintf(number, sizeof number, "%lld", (long long)(int64_t)x);
-  else snprintf(number, sizeof number, "%llu", (unsigned long long)x);
-  return annb_h5_fail(err, ANNB_EINPUT, m->file, m->indices.object, "element %llu is %s, but the matrix has %llu %s",
-                      (unsigned long long)(first + bad), number, (unsigned long long)limit, m->form == ANNB_CSR ? "columns" : "rows");
+  annb_status s = annb_values_read(&m->indices, r->index_type, first, n, r->own.indices, err);
+  if (!s) s = annb_values_read(&m->data, m->memory_type, first, n, r->own.values, err);
+  return s ? s : annb_rows_narrow(r, r->own.indices, first, n, limit, err);
 }
 
 /* ---- rows out of the transposer ---- */
 
 static void append_group(annb_rows *r, uint64_t at) {
   if (r->held_n == 0) return;
-  memcpy((uint32_t *)r->indices + at, r->held_columns, r->held_n * sizeof(uint32_t));
-  memcpy((uint8_t *)r->values + at * r->value_size, r->held_values, r->held_n * r->value_size);
+  memcpy((uint32_t *)r->own.indices + at, r->held_columns, r->held_n * sizeof(uint32_t));
+  memcpy((uint8_t *)r->own.values + at * r->value_size, r->held_values, r->held_n * r->value_size);
 }
 
 static annb_status next_transposed(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
   uint64_t n = 0, rows = 0;
-  r->indptr[0] = 0;
+  annb_rows_piece *own = &r->own;
+  annb_status s = annb_rows_reserve_rows(own, ANNB_ROWS_MAX, err);
+  if (s) return s;
+  own->indptr[0] = 0;
   for (; r->row < r->m->n_rows && rows < ANNB_ROWS_MAX; r->row++) {
-    annb_status s = ANNB_OK;
     if (!r->held) s = annb_transpose_next(r->transpose, (uint32_t)r->row, &r->held_n, &r->held_columns, &r->held_values, err);
     if (s) return s;
     r->held = true;
     if (n + r->held_n > r->wanted && rows) break;
-    s = annb_rows_reserve(r, n + r->held_n, r->row, err);
+    s = annb_rows_reserve(r, own, n + r->held_n, r->row, err);
     if (s) return s;
     append_group(r, n);
     r->held = false;
-    r->indptr[++rows] = n += r->held_n;
+    own->indptr[++rows] = n += r->held_n;
   }
-  *chunk = (annb_rows_chunk){rows, r->indptr, r->indices, r->values};
+  *chunk = (annb_rows_chunk){rows, own->indptr, own->indices, own->values};
   return ANNB_OK;
 }
 
@@ -201,6 +216,14 @@ static annb_status spool_rows(annb_rows *r, annb_error *err) {
 
 /* ---- the whole ---- */
 
+static annb_status open_indices(annb_rows *r, annb_error *err) {
+  const annb_source_matrix *m = r->m;
+  r->index_type = annb_values_integer_type(m->indices.type);
+  r->stored_size = H5Tget_size(m->indices.type);
+  r->signed_indices = H5Tget_sign(m->indices.type) == H5T_SGN_2;
+  return open_pointers(&r->pointers, &m->indptr, m->nnz, err);
+}
+
 annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options *options, annb_rows **out, annb_error *err) {
   annb_rows *r = calloc(1, sizeof *r);
   *out = NULL;
@@ -216,9 +239,10 @@ annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options 
   if (m->form != ANNB_DENSE && r->wanted > m->nnz) r->wanted = m->nnz ? m->nnz : 1;
   annb_values_set_threads(&m->data, options->n_threads);
   annb_values_set_threads(&m->indices, options->n_threads);
-  r->indptr = malloc((ANNB_ROWS_MAX + 1) * sizeof *r->indptr);
-  annb_status s = r->indptr ? annb_rows_reserve(r, r->wanted, 0, err) : annb_fail_memory(err);
-  if (!s && m->form != ANNB_DENSE) s = open_pointers(&r->pointers, &m->indptr, m->nnz, err);
+  r->index_type = -1;
+  if (!r->options.n_threads) r->options.n_threads = 1;
+  r->raws = calloc(r->options.n_threads, sizeof *r->raws);
+  annb_status s = !r->raws ? annb_fail_memory(err) : m->form == ANNB_DENSE ? ANNB_OK : open_indices(r, err);
   if (s) annb_rows_close(r);
   else *out = r;
   return s;
@@ -226,26 +250,103 @@ annb_status annb_rows_open(const annb_source_matrix *m, const annb_rows_options 
 
 void annb_rows_close(annb_rows *r) {
   if (!r) return;
+  annb_stream_close(r->index_stream);
+  annb_stream_close(r->value_stream);
   annb_transpose_close(r->transpose);
-  free(r->indptr);
-  free(r->indices);
-  free(r->values);
+  for (uint32_t i = 0; r->raws && i < r->options.n_threads; i++) free(r->raws[i].bytes);
+  free(r->raws);
+  annb_rows_piece_free(&r->own);
+  annb_h5_close(&r->index_type);
   free(r->pointers.p);
   free(r->band);
   free(r);
 }
 
-annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+static bool is_straight(const annb_rows *r) {
   uint64_t height;
-  const bool straight = r->m->form == ANNB_CSR || (r->m->form == ANNB_DENSE && annb_rows_dense_fits(r, &height));
-  if (straight && !r->options.shuffle) return next_straight(r, chunk, err);
-  if (!r->spooled) {
-    annb_status s = start_transpose(r, err);
-    if (!s) s = straight ? spool_rows(r, err) : r->m->form == ANNB_CSC ? annb_rows_spool_csc(r, err) : annb_rows_spool_dense(r, err);
-    if (s) return s;
-    r->spooled = true;
-  }
-  return next_transposed(r, chunk, err);
+  return !r->options.shuffle && (r->m->form == ANNB_CSR || (r->m->form == ANNB_DENSE && annb_rows_dense_fits(r, &height)));
+}
+
+static annb_status spool_all(annb_rows *r, annb_error *err) {
+  uint64_t height;
+  annb_status s = start_transpose(r, err);
+  if (s) return s;
+  if (r->m->form == ANNB_CSC) return annb_rows_spool_csc(r, err);
+  return r->m->form == ANNB_CSR || annb_rows_dense_fits(r, &height) ? spool_rows(r, err) : annb_rows_spool_dense(r, err);
+}
+
+annb_status annb_rows_prepare(annb_rows *r, annb_error *err) {
+  if (r->spooled || is_straight(r)) return ANNB_OK;
+  annb_status s = spool_all(r, err);
+  annb_rows_piece_free(&r->own);
+  r->spooled = !s;
+  return s;
+}
+
+annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+  annb_status s = annb_rows_prepare(r, err);
+  if (s) return s;
+  return r->spooled ? next_transposed(r, chunk, err) : next_straight(r, chunk, err);
+}
+
+/* ---- pieces ---- */
+
+annb_status annb_rows_open_streams(annb_rows *r, annb_error *err) {
+  const annb_source_matrix *m = r->m;
+  const uint32_t n = r->options.n_threads;
+  annb_status s = r->index_stream ? ANNB_OK : annb_stream_open(&m->indices, r->index_type, n, &r->index_stream, err);
+  return s || r->value_stream ? s : annb_stream_open(&m->data, m->memory_type, n, &r->value_stream, err);
+}
+
+/* A chunk of its own rows, whose buffers are then traded for the piece's. */
+static annb_status take_dense(annb_rows *r, annb_rows_piece *piece, annb_error *err) {
+  annb_rows_chunk chunk;
+  const uint64_t first = r->row;
+  annb_status s = annb_rows_next_dense(r, &chunk, err);
+  if (s) return s;
+  const annb_rows_piece before = *piece;
+  *piece = r->own;
+  r->own = before;
+  piece->first_row = first;
+  piece->n_rows = chunk.n_rows;
+  piece->bytes = piece->room * (r->index_size + r->value_size);
+  piece->indices_ready = piece->values_ready = piece->checked = true;
+  return ANNB_OK;
+}
+
+static annb_status take_leaf(annb_rows *r, annb_rows_piece *piece, annb_error *err) {
+  annb_leaf_free(&piece->leaf);
+  annb_status s = annb_transpose_take(r->transpose, &piece->leaf, err);
+  piece->first_row = piece->leaf.first;
+  piece->n_rows = r->m->n_rows ? piece->leaf.n_keys : 0; /* the transposer has one key at least */
+  piece->bytes = piece->leaf.bytes + piece->leaf.n * (sizeof(uint32_t) + r->value_size) + piece->leaf.n_keys * sizeof(uint64_t);
+  return s;
+}
+
+annb_status annb_rows_take(annb_rows *r, uint64_t elements, annb_rows_piece *piece, annb_error *err) {
+  if (r->spooled) return take_leaf(r, piece, err);
+  r->wanted = elements;
+  if (r->m->form == ANNB_DENSE) return take_dense(r, piece, err);
+  annb_status s = annb_rows_open_streams(r, err);
+  return s ? s : annb_rows_take_csr(r, piece, err);
+}
+
+static annb_status fill_leaf(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
+  const annb_leaf_room *room = &piece->leaf_room;
+  annb_status s = annb_transpose_load(r->transpose, &piece->leaf, &r->raws[worker], &piece->leaf_room, err);
+  *chunk = (annb_rows_chunk){piece->n_rows, room->starts, room->payloads, room->values};
+  return s;
+}
+
+annb_status annb_rows_fill(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
+  if (r->spooled) return fill_leaf(r, worker, piece, chunk, err);
+  const uint64_t n = piece->indptr[piece->n_rows];
+  annb_status s = ANNB_OK;
+  if (!piece->indices_ready) s = annb_stream_read(r->index_stream, worker, piece->first, n, piece->indices, err);
+  if (!s && !piece->values_ready) s = annb_stream_read(r->value_stream, worker, piece->first, n, piece->values, err);
+  if (!s && !piece->checked) s = annb_rows_narrow(r, piece->indices, piece->first, n, r->m->n_cols, err);
+  *chunk = (annb_rows_chunk){piece->n_rows, piece->indptr, piece->indices, piece->values};
+  return s;
 }
 
 bool annb_rows_unordered(const annb_rows *r) { return r->unordered; }

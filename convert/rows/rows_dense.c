@@ -67,17 +67,19 @@ static annb_status read_band(annb_rows *r, annb_error *err) {
 
 annb_status annb_rows_next_dense(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
   const uint64_t n_cols = r->m->n_cols, row_bytes = n_cols * r->value_size;
-  annb_status s = annb_rows_reserve(r, n_cols, r->row, err);
+  annb_rows_piece *own = &r->own;
+  annb_status s = annb_rows_reserve(r, own, n_cols, r->row, err);
+  if (!s) s = annb_rows_reserve_rows(own, ANNB_ROWS_MAX, err);
   if (!s && r->row < r->m->n_rows && r->row == r->band_first + r->band_rows) s = read_band(r, err);
   if (s) return s;
   uint64_t n = 0, rows = 0, end = r->band_first + r->band_rows;
-  r->indptr[0] = 0;
-  for (; r->row < end && rows < ANNB_ROWS_MAX && n + n_cols <= r->room; r->row++) {
+  own->indptr[0] = 0;
+  for (; r->row < end && rows < ANNB_ROWS_MAX && n + n_cols <= own->room; r->row++) {
     const uint8_t *row = r->band + (r->row - r->band_first) * row_bytes;
-    n += compact(row, n_cols, r->value_size, 0, (uint32_t *)r->indices + n, (uint8_t *)r->values + n * r->value_size);
-    r->indptr[++rows] = n;
+    n += compact(row, n_cols, r->value_size, 0, (uint32_t *)own->indices + n, (uint8_t *)own->values + n * r->value_size);
+    own->indptr[++rows] = n;
   }
-  *chunk = (annb_rows_chunk){rows, r->indptr, r->indices, r->values};
+  *chunk = (annb_rows_chunk){rows, own->indptr, own->indices, own->values};
   return ANNB_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef ANNB_CONVERT_ROWS_INTERNAL_H
 #define ANNB_CONVERT_ROWS_INTERNAL_H
 
+#include "../source/stream.h"
 #include "rows.h"
 #include "transpose.h"
 
@@ -19,10 +20,14 @@ struct annb_rows {
   const annb_source_matrix *m;
   annb_rows_options options;
   size_t value_size, index_size; /* index_size: of an element of `indices` before it is narrowed */
+  hid_t index_type;              /* sparse: to read indices with */
+  size_t stored_size;            /* sparse: of an index in the file */
+  bool signed_indices;
+  annb_stream *index_stream, *value_stream; /* sparse, once elements are read by several threads */
+  annb_leaf_raw *raws;                      /* one per thread */
   uint64_t row;                  /* the next to give out */
-  uint64_t wanted, room;         /* elements of a chunk; that the buffers hold */
-  uint64_t *indptr;
-  void *indices, *values;
+  uint64_t wanted;               /* elements of a piece */
+  annb_rows_piece own;           /* what the rows of a chunk are read to */
   annb_pointers pointers;
   bool unordered;
 
@@ -36,29 +41,26 @@ struct annb_rows {
   uint64_t band_first, band_rows, band_room;
 };
 
-/* The buffers of a chunk. */
-typedef struct annb_rows_buffers {
-  void *indices, *values;
-  uint64_t room;
-} annb_rows_buffers;
-
-/* Give away the buffers of the last chunk for others (a zeroed set to begin with), which the next chunk will fill. */
-void annb_rows_trade(annb_rows *r, annb_rows_buffers *other);
 /* Make room for n elements of row `row`: ANNB_ENOMEM past half the memory. */
-annb_status annb_rows_reserve(annb_rows *r, uint64_t n, uint64_t row, annb_error *err);
+annb_status annb_rows_reserve(const annb_rows *r, annb_rows_piece *piece, uint64_t n, uint64_t row, annb_error *err);
+annb_status annb_rows_reserve_rows(annb_rows_piece *piece, uint64_t n, annb_error *err);
 /* False when the caller wants to stop. */
 annb_status annb_rows_progress(const annb_rows *r, const char *stage, uint64_t done, uint64_t total, annb_error *err);
 
 /* Make the window hold a row, unless all are used up (at == have). */
 annb_status annb_pointers_fill(annb_pointers *pointers, annb_error *err);
-/* Elements [first, first + n) into `indices` (as u32, all below `limit`) and `values`. */
+/* Elements [first, first + n) into `own`, its indices as u32, all below `limit`. */
 annb_status annb_rows_read_elements(annb_rows *r, uint64_t first, uint64_t n, uint64_t limit, annb_error *err);
+/* Indices as they are in the file, of the elements [first, first + n), to u32, all below `limit`. On any thread. */
+annb_status annb_rows_narrow(const annb_rows *r, void *indices, uint64_t first, uint64_t n, uint64_t limit, annb_error *err);
 
 /* The number that row `row` of the source gets. */
 static inline uint32_t annb_rows_key(const annb_rows *r, uint64_t row) {
   return (uint32_t)(r->options.shuffle ? annb_shuffle_place(r->options.shuffle, row) : row);
 }
 
+annb_status annb_rows_open_streams(annb_rows *r, annb_error *err);
+annb_status annb_rows_take_csr(annb_rows *r, annb_rows_piece *piece, annb_error *err);
 annb_status annb_rows_next_csr(annb_rows *r, annb_rows_chunk *chunk, annb_error *err);
 annb_status annb_rows_spool_csc(annb_rows *r, annb_error *err);
 /* Dense rows come straight from the file when the rows of one chunk fit memory, else by way of the transposer. */

@@ -71,6 +71,19 @@ static annb_status add_rows(const annb_source_matrix *m, annb_sample *sample, ui
   return s;
 }
 
+static uint64_t window_row(uint64_t rows, uint64_t windows, uint64_t w) { return rows / windows * w + rows % windows * w / windows; }
+
+/* Chunks that all windows lie in are decompressed together, where they are kept. Pointers that are wrong fetch others. */
+static annb_status prefetch_windows(const annb_source_matrix *m, uint64_t rows, uint64_t windows, annb_error *err) {
+  uint64_t firsts[WINDOWS];
+  annb_status s = ANNB_OK;
+  for (uint64_t w = 0; w < windows && !s; w++) {
+    s = annb_values_read_pointers(&m->indptr, window_row(rows, windows, w), 1, &firsts[w], err);
+    if (!s && (firsts[w] > m->nnz || (w && firsts[w] < firsts[w - 1]))) return ANNB_OK;
+  }
+  return s ? s : annb_values_prefetch(&m->indices, (uint32_t)windows, firsts, MOST_ELEMENTS / windows, err);
+}
+
 /* Windows of rows, all rows when the elements are few. */
 static annb_status add_windows(const annb_source_matrix *m, annb_sample *out, annb_error *err) {
   annb_status s = ANNB_OK;
@@ -78,9 +91,9 @@ static annb_status add_windows(const annb_source_matrix *m, annb_sample *out, an
   int64_t *buffer = malloc(PIECE * sizeof *buffer);
   if (!s && (!p || !buffer)) s = annb_fail_memory(err);
   uint64_t rows = m->indptr.n - 1, windows = m->nnz <= MOST_ELEMENTS ? 1 : rows < WINDOWS ? rows : WINDOWS;
+  if (!s && windows) s = prefetch_windows(m, rows, windows, err);
   for (uint64_t w = 0; w < windows && !s; w++) {
-    uint64_t first = rows / windows * w + rows % windows * w / windows;
-    uint64_t end = rows / windows * (w + 1) + rows % windows * (w + 1) / windows;
+    uint64_t first = window_row(rows, windows, w), end = window_row(rows, windows, w + 1);
     s = add_rows(m, out, first, end - first, MOST_ELEMENTS / windows, p, buffer, err);
   }
   free(p);

@@ -15,7 +15,7 @@ enum { RUN_HEAD = 8, SPLIT_BITS = 4, LEAST_BLOCK = 1 << 12, MOST_BLOCK = 1 << 20
 #define MIN_MEMORY (UINT64_C(64) << 10)
 
 /* A block in the spool file: whole runs. */
-typedef struct extent {
+typedef struct annb_extent {
   uint64_t offset, bytes;
 } extent;
 
@@ -53,14 +53,9 @@ struct annb_transpose {
   waiting *waiting; /* the next one is the last */
   size_t n_waiting, waiting_room;
 
-  /* the leaf: the elements of key leaf_first + k are starts[k] … starts[k + 1] − 1 */
-  uint64_t leaf_first, leaf_keys;
-  bool leaf_empty;
-  uint8_t *raw;
-  uint64_t *starts;
-  uint32_t *payloads;
-  uint8_t *values;
-  uint64_t raw_room, keys_room, elements_room;
+  annb_leaf leaf; /* what annb_transpose_next gives out */
+  annb_leaf_room room;
+  annb_leaf_raw raw;
 };
 
 /* A run as it is in a block: a constant, count × 2 + by_key, then the keys from the bucket's first on (by_key: the payloads), and the
@@ -99,7 +94,7 @@ static void close_level(annb_transpose *t, level *l) {
 
 /* So wide that a bucket is likely to be a leaf, and as many as have blocks. */
 static unsigned choose_shift(const annb_transpose *t, uint64_t expected) {
-  uint64_t most = t->memory / 4 / LEAST_BLOCK, leaf = t->memory / 8 / (RUN_HEAD + t->value_size),
+  uint64_t most = t->memory / 4 / LEAST_BLOCK, leaf = t->memory / 64 / (RUN_HEAD + t->value_size),
            n = expected / leaf + expected / leaf / 2 + 1;
   unsigned shift = 0;
   if (n > most) n = most;
@@ -130,10 +125,9 @@ void annb_transpose_close(annb_transpose *t) {
   close_level(t, &t->top);
   for (size_t i = 0; i < t->n_waiting; i++) free(t->waiting[i].bucket.extents);
   free(t->waiting);
-  free(t->raw);
-  free(t->starts);
-  free(t->payloads);
-  free(t->values);
+  annb_leaf_free(&t->leaf);
+  annb_leaf_room_free(&t->room);
+  free(t->raw.bytes);
   free(t);
 }
 
@@ -179,7 +173,7 @@ static annb_status put(annb_transpose *t, const level *l, bucket *b, bool by_key
       continue;
     }
     uint32_t k = (uint32_t)(n - i < (left - RUN_HEAD) / each ? n - i : (left - RUN_HEAD) / each);
-    uint32_t head[2] = {by_key ? keys[i] - (uint32_t)b->first : payloads[i], k << 1 | by_key};
+    uint32_t head[2] = {by_key ? keys[i] - (uint32_t)b->first : payloads[0], k << 1 | by_key};
     uint8_t *to = b->block + b->used;
     memcpy(to, head, RUN_HEAD);
     if (by_key) to = (uint8_t *)memcpy(to + RUN_HEAD, payloads + i, k * sizeof *payloads) + k * sizeof *payloads;
@@ -215,6 +209,21 @@ annb_status annb_transpose_push(annb_transpose *t, uint64_t n, const uint32_t *k
                                 annb_error *err) {
   if (t->pulling) return annb_fail(err, ANNB_EINVAL, NULL, "elements were pushed after the first group was taken");
   return distribute(t, &t->top, n, keys, payloads, values, err);
+}
+
+annb_status annb_transpose_push_run(annb_transpose *t, uint64_t n, const uint32_t *keys, uint32_t payload, const void *values,
+                                    annb_error *err) {
+  if (t->pulling) return annb_fail(err, ANNB_EINVAL, NULL, "elements were pushed after the first group was taken");
+  const level *l = &t->top;
+  for (uint64_t i = 0, end; i < n; i = end) {
+    const uint64_t at = keys[i] >> l->shift;
+    if (at >= l->n)
+      return annb_fail(err, ANNB_EINVAL, NULL, "key %lu was pushed, there are %llu", (unsigned long)keys[i], (unsigned long long)t->n_keys);
+    for (end = i + 1; end < n && keys[end] >> l->shift == at;) end++;
+    annb_status s = put(t, l, &l->buckets[at], false, end - i, keys + i, &payload, (const uint8_t *)values + i * t->value_size, err);
+    if (s) return s;
+  }
+  return ANNB_OK;
 }
 
 /* ---- runs of a block ---- */
@@ -259,29 +268,29 @@ static void count(const annb_transpose *t, unsigned shift, const uint8_t *at, ui
 }
 
 /* `size` is a constant at the hot call sites, so that the copy is one move. */
-static inline void place_run(annb_transpose *t, const run *r, unsigned shift, size_t size, uint64_t *next) {
+static inline void place_run(const annb_leaf_room *out, const run *r, unsigned shift, size_t size, uint64_t *next) {
   for (uint32_t i = 0; i < r->n; i++) {
     uint64_t to = next[shift <= NARROW_BITS ? u16_at(r->varying, i) : u32_at(r->varying, i)]++;
-    t->payloads[to] = r->constant;
-    memcpy(t->values + to * size, r->values + i * size, size);
+    out->payloads[to] = r->constant;
+    memcpy(out->values + to * size, r->values + i * size, size);
   }
 }
 
-static void place(annb_transpose *t, unsigned shift, const uint8_t *at, uint64_t bytes, uint64_t *next) {
+static void place(const annb_transpose *t, const annb_leaf_room *out, unsigned shift, const uint8_t *at, uint64_t bytes, uint64_t *next) {
   for (const uint8_t *end = at + bytes; at < end;) {
     run r;
     at = read_run(t, shift, at, &r);
     if (r.by_key) {
       uint64_t to = next[r.constant];
-      memcpy(t->payloads + to, r.varying, r.n * sizeof(uint32_t));
-      memcpy(t->values + to * t->value_size, r.values, r.n * t->value_size);
+      memcpy(out->payloads + to, r.varying, r.n * sizeof(uint32_t));
+      memcpy(out->values + to * t->value_size, r.values, r.n * t->value_size);
       next[r.constant] += r.n;
     } else if (t->value_size == 4) {
-      place_run(t, &r, shift, 4, next);
+      place_run(out, &r, shift, 4, next);
     } else if (t->value_size == 8) {
-      place_run(t, &r, shift, 8, next);
+      place_run(out, &r, shift, 8, next);
     } else {
-      place_run(t, &r, shift, t->value_size, next);
+      place_run(out, &r, shift, t->value_size, next);
     }
   }
 }
@@ -294,59 +303,75 @@ static bool room_for(void **p, uint64_t *room, uint64_t need, size_t size) {
   return *p != NULL;
 }
 
-static bool leaf_room(annb_transpose *t, uint64_t raw, uint64_t keys, uint64_t n) {
-  void *bytes = t->raw, *starts = t->starts, *payloads = t->payloads, *values = t->values;
-  uint64_t elements = t->elements_room;
-  bool ok = room_for(&bytes, &t->raw_room, raw, 1);
-  ok = room_for(&starts, &t->keys_room, keys + 2, sizeof *t->starts) && ok;
-  ok = room_for(&payloads, &elements, n, sizeof *t->payloads) && ok;
-  ok = room_for(&values, &t->elements_room, n, t->value_size) && ok;
-  t->raw = bytes;
-  t->starts = starts;
-  t->payloads = payloads;
-  t->values = values;
-  if (!payloads) t->elements_room = 0;
+void annb_leaf_room_free(annb_leaf_room *room) {
+  free(room->starts);
+  free(room->payloads);
+  free(room->values);
+  *room = (annb_leaf_room){0};
+}
+
+void annb_leaf_free(annb_leaf *leaf) {
+  free(leaf->extents);
+  *leaf = (annb_leaf){0};
+}
+
+static bool raw_room(annb_leaf_raw *raw, uint64_t bytes) {
+  void *p = raw->bytes;
+  bool ok = room_for(&p, &raw->room, bytes, 1);
+  raw->bytes = p;
   return ok;
 }
 
-static annb_status read_extents(annb_transpose *t, const bucket *b, annb_error *err) {
+static bool leaf_room(const annb_transpose *t, annb_leaf_room *r, uint64_t keys, uint64_t n) {
+  void *starts = r->starts, *payloads = r->payloads, *values = r->values;
+  uint64_t elements = r->elements_room;
+  bool ok = room_for(&starts, &r->keys_room, keys + 2, sizeof *r->starts);
+  ok = room_for(&payloads, &elements, n, sizeof *r->payloads) && ok;
+  ok = room_for(&values, &r->elements_room, n, t->value_size) && ok;
+  r->starts = starts;
+  r->payloads = payloads;
+  r->values = values;
+  if (!payloads) r->elements_room = 0;
+  return ok;
+}
+
+static annb_status read_extents(const annb_transpose *t, const annb_leaf *leaf, uint8_t *raw, annb_error *err) {
   annb_status s = ANNB_OK;
-  uint64_t at = 0;
-  for (size_t i = 0; i < b->n_extents && !s; at += b->extents[i++].bytes)
-    s = annb_spooler_read(t->spooler, t->raw + at, b->extents[i].bytes, b->extents[i].offset, err);
+  for (size_t i = 0; i < leaf->n_extents && !s; raw += leaf->extents[i++].bytes)
+    s = annb_spooler_read(t->spooler, raw, leaf->extents[i].bytes, leaf->extents[i].offset, err);
+  return s;
+}
+
+/* All of one key: block by block, for it may be large. */
+static annb_status load_group(const annb_transpose *t, const annb_leaf *leaf, annb_leaf_raw *raw, annb_leaf_room *out, annb_error *err) {
+  const uint64_t most = 2 * t->memory / (RUN_HEAD + t->value_size);
+  if (leaf->n > most)
+    return annb_fail(err, ANNB_ENOMEM, NULL, "row or column %llu has more than %llu elements, which do not fit the memory cap: raise it",
+                     (unsigned long long)leaf->first, (unsigned long long)most);
+  if (!raw_room(raw, MOST_BLOCK) || !leaf_room(t, out, 1, leaf->n)) return annb_fail_memory(err);
+  annb_status s = ANNB_OK;
+  uint64_t next = 0;
+  for (size_t i = 0; i < leaf->n_extents && !s; i++) {
+    s = annb_spooler_read(t->spooler, raw->bytes, leaf->extents[i].bytes, leaf->extents[i].offset, err);
+    if (!s) place(t, out, leaf->shift, raw->bytes, leaf->extents[i].bytes, &next);
+  }
+  out->starts[0] = 0;
+  out->starts[1] = next;
   return s;
 }
 
 /* starts[k + 1] counts key k and then runs from its start to its end, which leaves in starts[k] its start. */
-static annb_status load(annb_transpose *t, const waiting *w, annb_error *err) {
-  const uint64_t keys = UINT64_C(1) << w->shift;
-  if (!leaf_room(t, w->bucket.bytes, keys, w->bucket.n)) return annb_fail_memory(err);
-  annb_status s = read_extents(t, &w->bucket, err);
+annb_status annb_transpose_load(const annb_transpose *t, const annb_leaf *leaf, annb_leaf_raw *raw, annb_leaf_room *out, annb_error *err) {
+  const uint64_t keys = UINT64_C(1) << leaf->shift; /* the last ones may be past n_keys */
+  if (leaf->n && leaf->shift == 0) return load_group(t, leaf, raw, out, err);
+  if (!raw_room(raw, leaf->bytes) || !leaf_room(t, out, keys, leaf->n)) return annb_fail_memory(err);
+  annb_status s = read_extents(t, leaf, raw->bytes, err);
   if (s) return s;
-  memset(t->starts, 0, (keys + 2) * sizeof *t->starts);
-  count(t, w->shift, t->raw, w->bucket.bytes, t->starts + 2);
-  for (uint64_t k = 0; k < keys; k++) t->starts[k + 2] += t->starts[k + 1];
-  place(t, w->shift, t->raw, w->bucket.bytes, t->starts + 1);
+  memset(out->starts, 0, (keys + 2) * sizeof *out->starts);
+  count(t, leaf->shift, raw->bytes, leaf->bytes, out->starts + 2);
+  for (uint64_t k = 0; k < keys; k++) out->starts[k + 2] += out->starts[k + 1];
+  place(t, out, leaf->shift, raw->bytes, leaf->bytes, out->starts + 1);
   return ANNB_OK;
-}
-
-/* All of one key: block by block, for it may be large. */
-static annb_status load_group(annb_transpose *t, const waiting *w, annb_error *err) {
-  const bucket *b = &w->bucket;
-  const uint64_t most = 2 * t->memory / (RUN_HEAD + t->value_size);
-  if (b->n > most)
-    return annb_fail(err, ANNB_ENOMEM, NULL, "row or column %llu has more than %llu elements, which do not fit the memory cap: raise it",
-                     (unsigned long long)b->first, (unsigned long long)most);
-  if (!leaf_room(t, MOST_BLOCK, 1, b->n)) return annb_fail_memory(err);
-  annb_status s = ANNB_OK;
-  uint64_t next = 0;
-  for (size_t i = 0; i < b->n_extents && !s; i++) {
-    s = annb_spooler_read(t->spooler, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
-    if (!s) place(t, w->shift, t->raw, b->extents[i].bytes, &next);
-  }
-  t->starts[0] = 0;
-  t->starts[1] = next;
-  return s;
 }
 
 /* ---- pulling ---- */
@@ -371,7 +396,7 @@ static annb_status take_level(annb_transpose *t, level *l, annb_error *err) {
 static annb_status split_runs(annb_transpose *t, const waiting *w, uint64_t bytes, level *into, uint32_t *keys, uint32_t *payloads,
                               annb_error *err) {
   annb_status s = ANNB_OK;
-  for (const uint8_t *at = t->raw, *end = at + bytes; at < end && !s;) {
+  for (const uint8_t *at = t->raw.bytes, *end = at + bytes; at < end && !s;) {
     run r;
     at = read_run(t, w->shift, at, &r);
     for (uint32_t i = 0; i < r.n; i++) {
@@ -392,9 +417,9 @@ static annb_status split(annb_transpose *t, const waiting *w, annb_error *err) {
   uint32_t *keys = malloc(most / 3 * sizeof *keys + 1),
            *payloads = malloc(most / 3 * sizeof *payloads + 1); /* an element takes 3 at least */
   annb_status s = open_level(t, &l, b->first, UINT64_C(1) << w->shift, w->shift > SPLIT_BITS ? w->shift - SPLIT_BITS : 0, err);
-  if (!s && (!keys || !payloads || !leaf_room(t, most, 0, 0))) s = annb_fail_memory(err);
+  if (!s && (!keys || !payloads || !raw_room(&t->raw, most))) s = annb_fail_memory(err);
   for (size_t i = 0; i < b->n_extents && !s; i++) {
-    s = annb_spooler_read(t->spooler, t->raw, b->extents[i].bytes, b->extents[i].offset, err);
+    s = annb_spooler_read(t->spooler, t->raw.bytes, b->extents[i].bytes, b->extents[i].offset, err);
     if (!s) s = split_runs(t, w, b->extents[i].bytes, &l, keys, payloads, err);
   }
   if (!s) s = take_level(t, &l, err);
@@ -404,40 +429,48 @@ static annb_status split(annb_transpose *t, const waiting *w, annb_error *err) {
   return s;
 }
 
-/* The next bucket, or the first of its parts, as the leaf. */
-static annb_status next_leaf(annb_transpose *t, annb_error *err) {
-  for (;;) {
-    waiting w = t->waiting[--t->n_waiting];
-    const uint64_t keys = UINT64_C(1) << w.shift,
-                   need = w.bucket.bytes + w.bucket.n * (sizeof(uint32_t) + t->value_size) + keys * sizeof(uint64_t);
-    bool leaf = w.bucket.n == 0 || w.shift == 0 || need <= t->memory / 2;
-    annb_status s = ANNB_OK;
-    if (!leaf) s = split(t, &w, err);
-    else if (w.bucket.n) s = w.shift ? load(t, &w, err) : load_group(t, &w, err);
-    free(w.bucket.extents);
-    t->leaf_first = w.bucket.first;
-    t->leaf_keys = leaf ? keys : 0;
-    t->leaf_empty = w.bucket.n == 0;
-    if (s || leaf) return s;
-  }
-}
-
-annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values,
-                                annb_error *err) {
+/* The next bucket, or the first of its parts. */
+annb_status annb_transpose_take(annb_transpose *t, annb_leaf *leaf, annb_error *err) {
   annb_status s = ANNB_OK;
+  *leaf = (annb_leaf){0};
   if (!t->pulling) {
     t->pulling = true;
     s = take_level(t, &t->top, err);
     close_level(t, &t->top);
   }
-  while (!s && t->n_waiting && key >= t->leaf_first + t->leaf_keys) s = next_leaf(t, err);
+  while (!s && t->n_waiting) {
+    const waiting w = t->waiting[--t->n_waiting];
+    const uint64_t keys = UINT64_C(1) << w.shift, left = t->n_keys - w.bucket.first;
+    const uint64_t need = w.bucket.bytes + w.bucket.n * (sizeof(uint32_t) + t->value_size) + keys * sizeof(uint64_t);
+    if (w.bucket.n == 0 || w.shift == 0 || need <= t->memory / 2) {
+      *leaf = (annb_leaf){w.bucket.first,   keys < left ? keys : left, w.bucket.n, w.bucket.bytes,
+                          w.bucket.extents, w.bucket.n_extents,        w.shift};
+      return ANNB_OK;
+    }
+    s = split(t, &w, err);
+    free(w.bucket.extents);
+  }
+  return s;
+}
+
+static annb_status next_leaf(annb_transpose *t, annb_error *err) {
+  annb_leaf_free(&t->leaf);
+  annb_status s = annb_transpose_take(t, &t->leaf, err);
+  return s || t->leaf.n == 0 ? s : annb_transpose_load(t, &t->leaf, &t->raw, &t->room, err);
+}
+
+annb_status annb_transpose_next(annb_transpose *t, uint32_t key, uint64_t *n, const uint32_t **payloads, const void **values,
+                                annb_error *err) {
+  annb_status s = ANNB_OK;
+  const annb_leaf *leaf = &t->leaf;
+  while (!s && (!t->pulling || t->n_waiting) && key >= leaf->first + leaf->n_keys) s = next_leaf(t, err);
   *n = 0;
   *payloads = NULL;
   *values = NULL;
-  if (s || t->leaf_empty || key < t->leaf_first || key - t->leaf_first >= t->leaf_keys) return s;
-  const uint64_t start = t->starts[key - t->leaf_first];
-  *n = t->starts[key - t->leaf_first + 1] - start;
-  *payloads = t->payloads + start;
-  *values = t->values + start * t->value_size;
+  if (s || leaf->n == 0 || key < leaf->first || key - leaf->first >= leaf->n_keys) return s;
+  const uint64_t start = t->room.starts[key - leaf->first];
+  *n = t->room.starts[key - leaf->first + 1] - start;
+  *payloads = t->room.payloads + start;
+  *values = t->room.values + start * t->value_size;
   return ANNB_OK;
 }

@@ -320,6 +320,17 @@ static annb_status copy_raw(annb_tree *tree, const annb_place *place, const annb
   return s;
 }
 
+/* What HDF5 copies is what the header says is stored, which must be what the type and the shape take. */
+static annb_status check_stored(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type,
+                                annb_error *err) {
+  hid_t space = H5Dget_space(dataset);
+  hssize_t n = H5Sget_simple_extent_npoints(space);
+  uint64_t stored = H5Dget_storage_size(dataset), bytes = 0;
+  annb_h5_close(&space);
+  if (!stored || (n >= 0 && annb_mul((uint64_t)n, H5Tget_size(type), &bytes) && bytes == stored)) return ANNB_OK;
+  return annb_tree_fail(tree, ANNB_EINPUT, place->node, link->name, "its values do not take the bytes that its type and shape need", err);
+}
+
 static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, const annb_link *link, hid_t dataset, hid_t type,
                                   annb_error *err) {
   hid_t properties = H5Dget_create_plist(dataset), copy = -1;
@@ -331,6 +342,7 @@ static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, cons
   bool raw = for_raw_copy(layout, type), values = has_values(dataset, layout, external);
   references = references && values;
   if (layout == H5D_VIRTUAL) s = check_virtual(tree, properties, path, err);
+  if (raw && (layout == H5D_COMPACT || (layout == H5D_CONTIGUOUS && !external))) s = check_stored(tree, place, link, dataset, type, err);
   if (!s && !raw && (layout == H5D_VIRTUAL || layout == H5D_CHUNKED) && values)
     s = check_size(tree, dataset, type, path, err);
   if (!s && raw) s = copy_raw(tree, place, link, dataset, type, &copy, err);

@@ -5,6 +5,7 @@
 #include "../../store/io.h"
 #include "../../store/parallel.h"
 #include "h5.h"
+#include "source_driver.h"
 #include "unfilter.h"
 
 #include <stdlib.h>
@@ -18,7 +19,8 @@ typedef struct task {
   uint64_t row, col; /* of its first value */
   size_t at, n;      /* in `raw` */
   uint32_t skipped;
-  bool kept; /* it goes to `kept` */
+  bool kept;      /* it goes to `kept` */
+  uint8_t *saved; /* it goes there */
   annb_unfilter_result result;
 } task;
 
@@ -32,6 +34,12 @@ typedef struct box {
   uint64_t first, n, first_col, n_cols;
   uint8_t *out;
 } box;
+
+/* A decompressed chunk that will be wanted again. */
+typedef struct saved_chunk {
+  uint64_t row;
+  uint8_t *values;
+} saved_chunk;
 
 struct annb_direct {
   hid_t dataset;
@@ -50,16 +58,17 @@ struct annb_direct {
   uint8_t *kept;
   uint64_t kept_row; /* UINT64_MAX: none */
   box box;
+  bool saving;
+  saved_chunk *saved; /* ascending; those before `first_saved` are gone */
+  size_t n_saved, first_saved, saved_room;
 };
 
 /* ---- opening ---- */
 
 /* HDF5's descriptor of the file that holds the dataset; −1 unless it is a plain file. */
 static int descriptor(hid_t dataset) {
-  int fd = -1, *handle = NULL;
-  hid_t file = H5Iget_file_id(dataset), access = H5Fget_access_plist(file);
-  if (H5Pget_driver(access) == H5FD_SEC2 && H5Fget_vfd_handle(file, access, (void **)&handle) >= 0 && handle) fd = *handle;
-  annb_h5_close(&access);
+  hid_t file = H5Iget_file_id(dataset);
+  int fd = annb_source_driver_fd(file);
   annb_h5_close(&file);
   return fd;
 }
@@ -132,6 +141,8 @@ static void free_workers(annb_direct *d) {
 void annb_direct_close(annb_direct *d) {
   if (!d) return;
   free_workers(d);
+  for (size_t i = d->first_saved; i < d->n_saved; i++) free(d->saved[i].values);
+  free(d->saved);
   free(d->raw);
   free(d->kept);
   free(d);
@@ -149,16 +160,103 @@ void annb_direct_set_threads(annb_direct *d, uint32_t n) {
 /* ---- contiguous values ---- */
 
 static annb_status read_failed(const annb_direct *d, annb_error *err) {
-  return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "cannot be read: the file was cut short while it was read, or its disk fails");
+  return annb_h5_say(err, ANNB_EINPUT, d->file, d->object, "cannot be read: the file was cut short while it was read, or its disk fails");
 }
 
-static annb_status read_contiguous(annb_direct *d, const box *b, annb_error *err) {
+static annb_status read_contiguous(const annb_direct *d, const box *b, annb_error *err) {
   const uint64_t piece = b->n_cols * d->size;
   uint64_t at = d->offset + (b->first * d->cols + b->first_col) * d->size; /* the whole dataset was found inside the file */
   if (b->n_cols == d->cols) return annb_io_pread(d->fd, d->file, b->out, b->n * piece, at, NULL) ? read_failed(d, err) : ANNB_OK;
   for (uint64_t i = 0; i < b->n; i++, at += d->cols * d->size)
     if (annb_io_pread(d->fd, d->file, b->out + i * piece, piece, at, NULL)) return read_failed(d, err);
   return ANNB_OK;
+}
+
+bool annb_direct_is_contiguous(const annb_direct *d) { return d->filters.n == 0; }
+
+annb_status annb_direct_read_at(const annb_direct *d, uint64_t first, uint64_t n, void *out, annb_error *err) {
+  return read_contiguous(d, &(box){first, n, 0, d->cols, out}, err);
+}
+
+/* ---- single chunks ---- */
+
+uint64_t annb_direct_chunk_rows(const annb_direct *d) { return d->height; }
+
+uint64_t annb_direct_chunk_bytes(const annb_direct *d) { return d->chunk_bytes; }
+
+uint64_t annb_direct_stored(const annb_direct *d, uint64_t row, uint64_t col) {
+  const hsize_t at[2] = {row, col};
+  hsize_t n = 0;
+  if (H5Dget_chunk_storage_size(d->dataset, at, &n) < 0) n = 0;
+  H5Eclear2(H5E_DEFAULT);
+  return n;
+}
+
+static annb_status check_stored(const annb_direct *d, uint64_t row, uint64_t n, annb_error *err) {
+  if (n <= 2 * d->chunk_bytes + 65536) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "the chunk of row %llu states %llu bytes for %llu values: it is damaged",
+                      (unsigned long long)row, (unsigned long long)n, (unsigned long long)(d->height * d->width));
+}
+
+static annb_status read_stored(const annb_direct *d, uint64_t row, uint64_t col, uint8_t *out, uint32_t *skipped, annb_error *err) {
+  const hsize_t at[2] = {row, col};
+  if (H5Dread_chunk(d->dataset, H5P_DEFAULT, at, skipped, out) >= 0) return ANNB_OK;
+  return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "values from row %llu cannot be read: the file is damaged or incomplete",
+                      (unsigned long long)row);
+}
+
+annb_status annb_direct_take_stored(const annb_direct *d, uint64_t row, uint64_t n, uint8_t **raw, uint64_t *room, uint32_t *skipped,
+                                    annb_error *err) {
+  annb_status s = check_stored(d, row, n, err);
+  if (s) return s;
+  if (n > *room) {
+    free(*raw);
+    *raw = malloc(n);
+    *room = *raw ? n : 0;
+    if (!*raw) return annb_fail_memory(err);
+  }
+  return read_stored(d, row, 0, *raw, skipped, err);
+}
+
+annb_unfilter_result annb_direct_decompress(const annb_direct *d, annb_unfilter *unfilter, unsigned skipped, const uint8_t *raw, size_t n,
+                                            uint8_t *out) {
+  return annb_unfilter_chunk(unfilter, &d->filters, skipped, raw, n, out, d->chunk_bytes);
+}
+
+annb_status annb_direct_damaged(const annb_direct *d, uint64_t row, uint64_t col, annb_unfilter_result result, annb_error *err) {
+  if (result == ANNB_UNFILTER_MEMORY) return annb_fail_memory(err);
+  uint64_t last = row + d->height < d->rows ? row + d->height - 1 : d->rows - 1;
+  return annb_h5_say(err, ANNB_EINPUT, d->file, d->object, "the chunk of rows %llu to %llu (columns from %llu): its %s",
+                     (unsigned long long)row, (unsigned long long)last, (unsigned long long)col, annb_unfilter_text(result));
+}
+
+/* ---- chunks that are saved ---- */
+
+void annb_direct_save(annb_direct *d, bool save) { d->saving = save && d->rank == 1 && d->filters.n; }
+
+uint8_t *annb_direct_saved(annb_direct *d, uint64_t row) {
+  for (; d->first_saved < d->n_saved && d->saved[d->first_saved].row < row; d->first_saved++) free(d->saved[d->first_saved].values);
+  return d->first_saved < d->n_saved && d->saved[d->first_saved].row == row ? d->saved[d->first_saved++].values : NULL;
+}
+
+/* Memory for the next one of a group, if it is to be saved and an eighth of the memory has room. */
+static uint8_t *room_to_save(const annb_direct *d, uint64_t row) {
+  const uint64_t most = d->memory / 8 / d->chunk_bytes;
+  const bool ascends = !d->n_saved || d->saved[d->n_saved - 1].row < row;
+  return d->saving && ascends && d->n_saved + d->n_tasks < most ? malloc(d->chunk_bytes) : NULL;
+}
+
+static void save(annb_direct *d, const task *t) {
+  if (d->n_saved == d->saved_room) {
+    size_t room = d->saved_room ? 2 * d->saved_room : 64;
+    saved_chunk *more = realloc(d->saved, room * sizeof *more);
+    if (more) {
+      d->saved = more;
+      d->saved_room = room;
+    }
+  }
+  if (t->result || d->n_saved == d->saved_room) free(t->saved);
+  else d->saved[d->n_saved++] = (saved_chunk){t->row, t->saved};
 }
 
 /* ---- chunks ---- */
@@ -189,26 +287,24 @@ static void run_task(void *user, uint32_t number, size_t item) {
   task *t = &d->tasks[item];
   worker *w = &d->workers[number];
   const bool whole = fills(d, t);
-  uint8_t *to = whole ? d->box.out + (t->row - d->box.first) * d->width * d->size : t->kept ? d->kept : w->chunk;
+  uint8_t *to = t->saved ? t->saved : whole ? d->box.out + (t->row - d->box.first) * d->width * d->size : t->kept ? d->kept : w->chunk;
   if (!to) to = w->chunk = malloc(d->chunk_bytes);
   t->result =
       to ? annb_unfilter_chunk(&w->unfilter, &d->filters, t->skipped, d->raw + t->at, t->n, to, d->chunk_bytes) : ANNB_UNFILTER_MEMORY;
-  if (!t->result && !whole) copy_part(d, t->row, t->col, to);
+  if (!t->result && d->box.n && (t->saved || !whole)) copy_part(d, t->row, t->col, to);
 }
 
 static annb_status run_group(annb_direct *d, annb_error *err) {
   annb_parallel(d->n_threads, d->n_tasks, run_task, d);
+  annb_status s = ANNB_OK;
   for (size_t i = 0; i < d->n_tasks; i++) {
     const task *t = &d->tasks[i];
-    if (t->result == ANNB_UNFILTER_MEMORY) return annb_fail_memory(err);
+    if (t->saved) save(d, t);
     if (t->kept) d->kept_row = t->result ? UINT64_MAX : t->row;
-    if (!t->result) continue;
-    uint64_t last = t->row + d->height < d->rows ? t->row + d->height - 1 : d->rows - 1;
-    return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "the chunk of rows %llu to %llu (columns from %llu): its %s",
-                        (unsigned long long)t->row, (unsigned long long)last, (unsigned long long)t->col, annb_unfilter_text(t->result));
+    if (t->result && !s) s = annb_direct_damaged(d, t->row, t->col, t->result, err);
   }
   d->n_tasks = 0;
-  return ANNB_OK;
+  return s;
 }
 
 static annb_status make_room(annb_direct *d, uint64_t need, annb_error *err) {
@@ -222,44 +318,41 @@ static annb_status make_room(annb_direct *d, uint64_t need, annb_error *err) {
 
 /* Take a chunk's bytes from the file into the group; *used of `raw` are taken. */
 static annb_status add_task(annb_direct *d, uint64_t row, uint64_t col, uint64_t n, uint64_t *used, annb_error *err) {
-  const hsize_t at[2] = {row, col};
-  if (n > 2 * d->chunk_bytes + 65536)
-    return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "the chunk of row %llu states %llu bytes for %llu values: it is damaged",
-                        (unsigned long long)row, (unsigned long long)n, (unsigned long long)(d->height * d->width));
-  annb_status s = make_room(d, *used + n, err);
+  annb_status s = check_stored(d, row, n, err);
+  if (!s) s = make_room(d, *used + n, err);
   if (s) return s;
   task *t = &d->tasks[d->n_tasks];
-  *t = (task){.row = row, .col = col, .at = *used, .n = n};
-  t->kept = d->rank == 1 && row + d->height > d->box.first + d->box.n; /* only the last can reach past the rows */
+  *t = (task){.row = row, .col = col, .at = *used, .n = n, .saved = room_to_save(d, row)};
+  t->kept = !t->saved && d->box.n && d->rank == 1 && row + d->height > d->box.first + d->box.n; /* only the last can reach past the rows */
   if (t->kept && !d->kept && !(d->kept = malloc(d->chunk_bytes))) return annb_fail_memory(err);
-  if (H5Dread_chunk(d->dataset, H5P_DEFAULT, at, &t->skipped, d->raw + *used) < 0)
-    return annb_h5_fail(err, ANNB_EINPUT, d->file, d->object, "values from row %llu cannot be read: the file is damaged or incomplete",
-                        (unsigned long long)row);
-  d->n_tasks++;
+  s = read_stored(d, row, col, d->raw + *used, &t->skipped, err);
+  if (s) free(t->saved);
+  else d->n_tasks++;
   *used += n;
-  return ANNB_OK;
+  return s;
 }
 
-/* Bytes of a chunk in the file; 0 when it was never written (or cannot be found, which HDF5 then reports). */
-static uint64_t stored_bytes(const annb_direct *d, uint64_t row, uint64_t col) {
-  const hsize_t at[2] = {row, col};
-  hsize_t n = 0;
-  if (H5Dget_chunk_storage_size(d->dataset, at, &n) < 0) n = 0;
-  H5Eclear2(H5E_DEFAULT);
-  return n;
+static const uint8_t *find_saved(const annb_direct *d, uint64_t row) {
+  size_t low = d->first_saved, end = d->saving ? d->n_saved : low;
+  while (low < end) {
+    const size_t middle = low + (end - low) / 2;
+    if (d->saved[middle].row < row) low = middle + 1;
+    else end = middle;
+  }
+  return d->saving && low < d->n_saved && d->saved[low].row == row ? d->saved[low].values : NULL;
 }
 
 static annb_status read_chunked(annb_direct *d, const box *b, bool *done, annb_error *err) {
   annb_status s = ANNB_OK;
   uint64_t used = 0, end_row = b->first + b->n, end_col = b->first_col + b->n_cols;
-  d->n_tasks = 0;
   for (uint64_t row = b->first / d->height * d->height; row < end_row && !s; row += d->height)
     for (uint64_t col = b->first_col / d->width * d->width; col < end_col && !s; col += d->width) {
-      if (row == d->kept_row) {
-        copy_part(d, row, col, d->kept);
+      const uint8_t *here = row == d->kept_row ? d->kept : find_saved(d, row);
+      if (here) {
+        copy_part(d, row, col, here);
         continue;
       }
-      uint64_t n = stored_bytes(d, row, col);
+      uint64_t n = annb_direct_stored(d, row, col);
       if (n == 0) {
         *done = false;
         return ANNB_OK;
@@ -276,9 +369,46 @@ static annb_status read_chunked(annb_direct *d, const box *b, bool *done, annb_e
 annb_status annb_direct_read(annb_direct *d, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols, void *out, bool *done,
                              annb_error *err) {
   d->box = (box){first, n, first_col, n_cols, out};
+  d->n_tasks = 0;
   *done = true;
   if (n == 0 || n_cols == 0) return ANNB_OK;
   if (d->filters.n == 0) return read_contiguous(d, &d->box, err);
   if (!d->workers) d->workers = calloc(d->n_threads, sizeof *d->workers);
-  return d->workers ? read_chunked(d, &d->box, done, err) : annb_fail_memory(err);
+  annb_status s = d->workers ? read_chunked(d, &d->box, done, err) : annb_fail_memory(err);
+  for (size_t i = 0; i < d->n_tasks; i++) free(d->tasks[i].saved); /* of a group that was not run */
+  return s;
+}
+
+/* Take a chunk into the group, if there is memory to save it; *go_on: there was. */
+static annb_status prefetch_chunk(annb_direct *d, uint64_t row, uint64_t *used, bool *go_on, annb_error *err) {
+  const uint64_t n = annb_direct_stored(d, row, 0);
+  annb_status s = ANNB_OK;
+  if (n == 0) return ANNB_OK;
+  if (d->n_tasks == TASKS || (d->n_tasks && *used + n > GROUP)) {
+    s = run_group(d, err);
+    *used = 0;
+  }
+  if (!s) s = add_task(d, row, 0, n, used, err);
+  *go_on = !s && d->tasks[d->n_tasks - 1].saved;
+  if (!s && !*go_on) d->n_tasks--;
+  return s;
+}
+
+annb_status annb_direct_prefetch(annb_direct *d, uint32_t n_ranges, const uint64_t *firsts, uint64_t n, annb_error *err) {
+  if (!d->saving || n == 0) return ANNB_OK;
+  if (!d->workers) d->workers = calloc(d->n_threads, sizeof *d->workers);
+  if (!d->workers) return annb_fail_memory(err);
+  d->box = (box){0};
+  d->n_tasks = 0;
+  annb_status s = ANNB_OK;
+  uint64_t used = 0, next = 0; /* next: rows before it are taken */
+  bool go_on = true;
+  for (uint32_t i = 0; i < n_ranges && !s && go_on; i++) {
+    uint64_t row = firsts[i] / d->height * d->height;
+    for (row = row < next ? next : row; row < firsts[i] + n && row < d->rows && !s && go_on; row += d->height, next = row)
+      s = prefetch_chunk(d, row, &used, &go_on, err);
+  }
+  if (!s) s = run_group(d, err);
+  for (size_t i = 0; i < d->n_tasks; i++) free(d->tasks[i].saved);
+  return s;
 }

@@ -3,7 +3,7 @@
 #include "../../store/error.h"
 #include "../../store/io.h"
 #include "lzf.h"
-#include "newer.h"
+#include "source_driver.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,9 +44,19 @@ annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, 
   return annb_fail(err, status, file, "%s%s%s%s%s", where, text, *cause ? " (HDF5: " : "", cause, *cause ? ")" : "");
 }
 
+annb_status annb_h5_say(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...) {
+  char text[1024], where[512] = "";
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (object) shorten(object, where, sizeof where);
+  return annb_fail(err, status, file, "%s%s", where, text);
+}
+
 static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-enum { SUPERBLOCK = 12, VERSION = 8, OPEN_FLAGS = 11 }; /* the start of a superblock; places in it from version 2 on */
+enum { SUPERBLOCK = 16, VERSION = 8, LENGTHS = 10, OPEN_FLAGS = 11, OLD_LENGTHS = 14 }; /* the start of a superblock, and places in it */
 
 /* The signature may stand behind a user block: at 0, 512, 1024, 2048 … The superblock starts with it; zeros where it is cut. */
 static annb_status find_signature(const char *path, uint8_t superblock[SUPERBLOCK], annb_error *err) {
@@ -86,6 +96,13 @@ static annb_status check_file(const char *path, annb_error *err) {
                    inner == ANNB_PATH_DIR ? "is an annblock store, not a .h5ad file" : "is a directory, not a .h5ad file");
 }
 
+/* Ours knows lengths of 8 bytes; and a file that is open for writing HDF5's own refuses. */
+static void choose_driver(const uint8_t *superblock, hid_t access) {
+  const bool modern = superblock[VERSION] >= 2;
+  if (superblock[modern ? LENGTHS : OLD_LENGTHS] != 8 || (superblock[VERSION] >= 3 && superblock[OPEN_FLAGS])) return;
+  annb_source_driver_set(access, superblock[VERSION] >= 3);
+}
+
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   uint8_t superblock[SUPERBLOCK] = {0};
   *file = -1;
@@ -95,7 +112,7 @@ annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err) {
   if (s) return s;
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_file_locking(access, 0, 1);
-  if (superblock[VERSION] >= 3 && !superblock[OPEN_FLAGS]) annb_newer_set(access); /* a file open for writing HDF5's own driver refuses */
+  choose_driver(superblock, access);
   *file = H5Fopen(path, H5F_ACC_RDONLY, access);
   H5Pclose(access);
   if (*file < 0)

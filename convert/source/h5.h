@@ -20,6 +20,9 @@ void annb_h5_quiet_end(annb_h5_quiet saved);
  * `object` may be NULL. */
 annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* The same without HDF5's part in it: on any thread, while another one uses HDF5. */
+annb_status annb_h5_say(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Open an input for reading, without file locks. ANNB_EIO when it cannot be read, ANNB_EINPUT with the reason when it is not HDF5, cut
  * short, or was not closed by its writer. Makes the filter LZF known. */

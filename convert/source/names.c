@@ -27,12 +27,22 @@ void annb_names_free(annb_names *names) {
   *names = (annb_names){NULL, 0};
 }
 
+/* The file and the object are what HDF5 knows them by. */
+static annb_status fail_at(hid_t id, const char *text, annb_error *err) {
+  char file[1024] = "", object[1024] = "";
+  annb_error why;
+  annb_status s = annb_h5_fail(&why, ANNB_EINPUT, NULL, NULL, "%s", text); /* with HDF5's reason, before it is asked again */
+  bool known = H5Fget_name(id, file, sizeof file) > 0 && H5Iget_name(id, object, sizeof object) > 0;
+  H5Eclear2(H5E_DEFAULT);
+  return known ? annb_h5_fail(err, s, file, object, "%s", why.message) : annb_fail(err, s, NULL, "%s", why.message);
+}
+
 static annb_status variable(hid_t attr, hid_t type, hid_t space, size_t n, annb_names *out, annb_error *err) {
   char **strings = calloc(n, sizeof *strings);
   if (!strings) return annb_fail_memory(err);
   hid_t memory = H5Tcopy(type);
   annb_status s = ANNB_OK;
-  if (H5Aread(attr, memory, strings) < 0) s = annb_h5_fail(err, ANNB_EINPUT, NULL, NULL, "an attribute cannot be read");
+  if (H5Aread(attr, memory, strings) < 0) s = fail_at(attr, "an attribute cannot be read", err);
   else {
     for (size_t i = 0; i < n && !s; i++) s = add(out, strings[i] ? strings[i] : "", strings[i] ? strlen(strings[i]) : 0, err);
     H5Dvlen_reclaim(memory, space, H5P_DEFAULT, strings);
@@ -44,10 +54,10 @@ static annb_status variable(hid_t attr, hid_t type, hid_t space, size_t n, annb_
 
 static annb_status fixed(hid_t attr, hid_t type, size_t n, annb_names *out, annb_error *err) {
   size_t size = H5Tget_size(type);
-  if (size > MAX_BYTES / n) return annb_fail(err, ANNB_EINPUT, NULL, "an attribute of names is too large");
+  if (size > MAX_BYTES / n) return fail_at(attr, "an attribute of names is too large", err);
   char *bytes = malloc(n * size);
   annb_status s = bytes ? ANNB_OK : annb_fail_memory(err);
-  if (!s && H5Aread(attr, type, bytes) < 0) s = annb_h5_fail(err, ANNB_EINPUT, NULL, NULL, "an attribute cannot be read");
+  if (!s && H5Aread(attr, type, bytes) < 0) s = fail_at(attr, "an attribute cannot be read", err);
   for (size_t i = 0; i < n && !s; i++) {
     size_t length = strnlen(bytes + i * size, size);
     if (H5Tget_strpad(type) == H5T_STR_SPACEPAD)
@@ -67,7 +77,7 @@ annb_status annb_names_of_attribute(hid_t object, const char *attribute, annb_na
   bool strings = H5Tget_class(type) == H5T_STRING;
   annb_status s = ANNB_OK;
   *found = n == 0 || strings;
-  if (n > (hssize_t)ANNB_MAX_TABLE) s = annb_fail(err, ANNB_EINPUT, NULL, "the attribute %s has more than 2^20 names", attribute);
+  if (n > (hssize_t)ANNB_MAX_TABLE) s = fail_at(object, "an attribute has more than 2^20 names", err);
   else if (n > 0 && strings)
     s = H5Tis_variable_str(type) > 0 ? variable(attr, type, space, (size_t)n, out, err) : fixed(attr, type, (size_t)n, out, err);
   annb_h5_close(&space);
@@ -95,7 +105,7 @@ annb_status annb_names_of_group(hid_t group, annb_names *out, annb_error *err) {
   walk w = {out, err, ANNB_OK};
   *out = (annb_names){NULL, 0};
   if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &w) < 0 && !w.status)
-    w.status = annb_h5_fail(err, ANNB_EINPUT, NULL, NULL, "a group cannot be listed");
+    w.status = fail_at(group, "a group cannot be listed", err);
   if (w.status) annb_names_free(out);
   return w.status;
 }

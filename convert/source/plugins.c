@@ -1,6 +1,10 @@
 #include "plugins.h"
 
+#include "../guard/guard.h"
 #include "h5.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* The filters of the Python package hdf5plugin. */
 static const struct {
@@ -49,15 +53,25 @@ static herr_t visit(hid_t root, const char *name, const H5O_info_t *info, void *
   return *missing;
 }
 
-bool annb_plugins_missing(const char *path) {
-  bool missing = false;
+static annb_status look(void *path, annb_guard *guard, void *missing, annb_error *err) {
   hid_t file = -1;
   annb_h5_quiet quiet = annb_h5_quiet_begin();
-  if (!annb_h5_open(path, &file, NULL)) H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, &missing, H5O_INFO_BASIC);
+  annb_status s = annb_h5_open(path, &file, err);
+  if (!s) H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit, missing, H5O_INFO_BASIC);
+  (void)guard;
   annb_h5_close(&file);
   H5Eclear2(H5E_DEFAULT);
   annb_h5_quiet_end(quiet);
-  return missing;
+  return s;
+}
+
+bool annb_plugins_missing(const char *path) {
+  bool missing = false;
+  char *name = strdup(path);
+  const annb_guarded what = {.work = look, .arg = name, .result = &missing, .result_size = sizeof missing};
+  const bool read = name && !annb_guard_run(&what, NULL);
+  free(name);
+  return read && missing;
 }
 
 bool annb_plugins_add(const char *folder) {

@@ -120,6 +120,14 @@ void annb_values_set_threads(const annb_values *v, uint32_t n) {
   if (v->direct) annb_direct_set_threads(v->direct, n);
 }
 
+void annb_values_save(const annb_values *v, bool save) {
+  if (v->direct) annb_direct_save(v->direct, save);
+}
+
+annb_status annb_values_prefetch(const annb_values *v, uint32_t n_ranges, const uint64_t *firsts, uint64_t n, annb_error *err) {
+  return v->direct ? annb_direct_prefetch(v->direct, n_ranges, firsts, n, err) : ANNB_OK;
+}
+
 void annb_values_close(annb_values *v) {
   annb_direct_close(v->direct);
   annb_h5_close(&v->dataset);

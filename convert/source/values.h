@@ -32,6 +32,10 @@ void annb_values_chunk(const annb_values *v, uint64_t *height, uint64_t *width);
 
 /* Decompress what is read from now on by so many threads, where HDF5 need not do it. */
 void annb_values_set_threads(const annb_values *v, uint32_t n);
+/* Keep what is decompressed for an annb_stream over the same values, or no more: see annb_direct_save. */
+void annb_values_save(const annb_values *v, bool save);
+/* As annb_direct_prefetch. */
+annb_status annb_values_prefetch(const annb_values *v, uint32_t n_ranges, const uint64_t *firsts, uint64_t n, annb_error *err);
 
 /* Rows [first, first + n), converted to `memory_type`. */
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err);

@@ -1,9 +1,15 @@
 /* Converting `.h5ad` files: pack, export, compare. This is the only part that needs HDF5.
  *
- * HDF5 is not thread-safe in general: calls of this header must not run at the same time in one process. */
+ * HDF5 is not thread-safe in general: calls of this header must not run at the same time in one process.
+ *
+ * HDF5 may crash or hang on a damaged file. So these functions fork, and work in a child process: its crash, or 20 seconds of work without
+ * a sign of life, is ANNB_EINPUT here, which names the object that HDF5 cannot read where that is found out, and nothing is left behind.
+ * Callbacks are called in the caller's process, by the calling thread, the progress also in between with what it was told last. A child
+ * dies with its parent. Where the caller must not fork (some MPI libraries), options->in_process does without. */
 #ifndef ANNBLOCK_CONVERT_H
 #define ANNBLOCK_CONVERT_H
 
+#include <annblock/reader.h>
 #include <annblock/sampler.h>
 #include <annblock/status.h>
 #include <annblock/store.h>
@@ -23,13 +29,6 @@ typedef enum annb_gene_order_choice {
   ANNB_GENE_ORDER_SOURCE = 1
 } annb_gene_order_choice;
 
-/* How files with other genes come into one store. */
-typedef enum annb_gene_join {
-  ANNB_JOIN_NONE = 0,  /* they must have the same genes in the same order */
-  ANNB_JOIN_INNER = 1, /* a new store: the genes that all files have, in the first one's order; appending: the store's */
-  ANNB_JOIN_OUTER = 2  /* the genes of all files, in order of first appearance */
-} annb_gene_join;
-
 /* One sentence about what is in the store now and may surprise: genes left out, columns that do not fit together, names that repeat. */
 typedef void (*annb_convert_note_fn)(void *user, const char *note);
 
@@ -42,7 +41,7 @@ typedef struct annb_pack_options {
   annb_convert_progress_fn progress; /* may be NULL */
   void *user;
   annb_gene_order_choice gene_order; /* of the records; readers and export give the source's */
-  annb_gene_join join;  /* several files */
+  annb_gene_join join;  /* several files; appending, INNER keeps the store's genes */
   const char *join_key; /* column of var (strings or categories) that genes are matched by, NULL: their names */
   bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else refused */
   annb_convert_note_fn note; /* may be NULL */
@@ -55,6 +54,7 @@ typedef struct annb_pack_options {
    * that order; export restores the source's. At most 2^32 rows. */
   bool shuffle;
   uint64_t seed;
+  bool in_process; /* no child process: what HDF5 does on a damaged file, crash or hang, it does to the caller */
 } annb_pack_options;
 
 typedef struct annb_pack_result {
@@ -93,6 +93,7 @@ typedef struct annb_annotate_options {
   void *user;
   bool one_part; /* the file is of the cells of the part `part`, numbered from 0; needed when there are several */
   uint32_t part;
+  bool in_process; /* as above */
 } annb_annotate_options;
 
 /* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var,
@@ -137,6 +138,7 @@ typedef struct annb_export_options {
   int level;            /* of ANNB_COMPRESSION_GZIP, 1 to 9; 0 = 4 */
   annb_subset_options subset;
   annb_export_result *result; /* may be NULL; filled when the export succeeds */
+  bool in_process; /* as above */
 } annb_export_options;
 
 /* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,

@@ -1,17 +1,25 @@
 /* Minibatches for training: the batches of a sampler, decoded ahead of the consumer by threads.
  *
  * A fetch (f batches of m cells) brings in compressed records; each batch is decoded once, straight into the arrays that the
- * consumer gets. Reading ahead is two fetches deep. The order of batches is that of sampler.h: it depends on nothing here.
+ * consumer gets. Reading ahead is two fetches deep, less when memory is small (below). The order of batches is that of sampler.h: it
+ * depends on nothing here.
  *
  * Access:
  *   MMAP   Files are mapped; index pages, then records are asked for ahead (madvise WILLNEED by sorted run, near runs as one, none when a
- *          sample of the fetch is resident). Pages are the kernel's to keep or drop: nothing of it is this process's own memory.
- *   PREAD  I/O threads read index pages and runs into memory of the loader: at most three fetches of compressed records.
+ *          sample of the fetch is resident). Pages are the kernel's to keep or drop: nothing of it is this process's own memory. What was
+ *          not asked for comes page by page while a loader has its threads: other readers of the same open store lose readahead then.
+ *   PREAD  I/O threads read index pages and runs into memory of the loader: at most three fetches of compressed records. The records of a
+ *          fetch are asked for before those of the fetch before it have come.
  *   AUTO   PREAD when a store is on NFS, Lustre, GPFS, BeeGFS, CIFS, Ceph, AFS, 9p or FUSE, else MMAP.
  *
  * Memory of its own: the ring (n_ring ready batches), row lists of four fetches (24 bytes per row and 56 for each matrix), PREAD: records
- * of three fetches and 16 MiB of index pages; the sampler's; scratch per thread. It does not grow with the store. Batches that the
+ * of three fetches and 4 MiB of index pages; the sampler's; scratch per thread. It does not grow with the store. Batches that the
  * consumer holds come on top.
+ *
+ * Small memory: when the threads start, the process's limit (the machine's memory, or less by its control groups) is looked up. Where
+ * three fetches, with MMAP their pages, do not fit into two thirds of it (PREAD: half) beside the ring, fewer are read at once; where one
+ * does not, it is read in pieces of so many steps that two fit, which reads a run again for each piece that has cells of it. What is
+ * delivered is the same.
  *
  * Threads: `n_threads` decode, one plans; PREAD has `n_io_threads` more. They start with the first annb_loader_next or _poll; all
  * signals are blocked in them. A loader belongs to one thread at a time, but for annb_batch_release: any thread, any time, even after
@@ -55,18 +63,23 @@ typedef struct annb_loader_options {
   const annb_loader_matrix *matrices; /* NULL: none, only row numbers and labels */
   uint32_t n_matrices;                /* at most 64 */
   /* Categorical obs columns by name, delivered as int32 codes, -1 = missing. Codes are those of the union of the categories of all parts
-   * and stores, in order of appearance (annb_loader_label). ANNB_ENOTFOUND, or ANNB_EINVAL for a column that is not categorical. */
+   * and stores, in order of appearance (annb_loader_label); in a part or store without the column they are -1. ANNB_ENOTFOUND, or
+   * ANNB_EINVAL for a column that is not categorical. */
   const char *const *labels;
   uint32_t n_labels;    /* at most 64 */
   uint32_t n_threads;   /* decoding; 0 = 1; at most 64 */
   uint32_t n_io_threads; /* PREAD; 0 = 16; at most 256 */
   uint32_t n_ring;      /* ready batches; 0 = 4 and two per thread; at most 4096 */
   annb_access access;
+  annb_gene_join join; /* several stores */
+  /* Memory of batches that were released is not freed before annb_loader_close: who still looks at their arrays sees other batches, but no
+   * memory that is gone. For callers that release each batch when they ask for the next one. */
+  bool reuse;
 } annb_loader_options;
 
-/* Stores must be open until the loader is closed. Several stores are one run of rows, in the order given; they must have the matrices
- * with the same number of columns and, where both name them, the same genes in the same order (ANNB_EINVAL says where they
- * differ). Options are copied. No thread is started. */
+/* Stores must be open until the loader is closed. Several are read as annb_union_open(stores, n_stores, options->join) would (its errors
+ * too): one run of rows, in the order given, one list of genes, categories by name. Where all rows are asked for, a part without a matrix
+ * that is not zero there is ANNB_ENOTFOUND here, not in the middle of an epoch. Options are copied. No thread is started. */
 annb_status annb_loader_open(const annb_store *const *stores, uint32_t n_stores, const annb_loader_options *options, annb_loader **out,
                              annb_error *err);
 void annb_loader_close(annb_loader *loader); /* NULL is allowed; ends the threads, waiting for reads under way; batches held stay valid */

@@ -61,17 +61,49 @@ typedef struct annb_open_options {
 annb_status annb_store_open(const char *path, const annb_open_options *options, annb_store **out, annb_error *err);
 void annb_store_close(annb_store *store); /* NULL is allowed; no call may be running */
 
+/* How lists of genes become one. */
+typedef enum annb_gene_join {
+  ANNB_JOIN_NONE = 0,  /* they must be the same genes in the same order */
+  ANNB_JOIN_INNER = 1, /* the genes that all have, in the first one's order */
+  ANNB_JOIN_OUTER = 2  /* the genes of all, in order of first appearance */
+} annb_gene_join;
+
+/* Several stores as one, a *union*: a store in memory whose parts are the parts of all of them, in the order given, as if they had been
+ * packed into one (SPEC.md, section 10). Every function that takes an open store takes it.
+ *   genes       the stores' lists, joined by name; a name that repeats in one of them is an error unless all lists are equal. Stores without
+ *               names of genes: with NONE only, when they have equally many.
+ *   columns     of obs: those of the schema that the parts would have (SPEC.md 5.8): categories are one by name, so that one code is one
+ *               label; a column that a store lacks is missing in its rows; what does not fit together is in the parts only.
+ *   matrices    by name; one that a store lacks is as in the parts of one store (ANNB_ENOTFOUND when its rows are read, or zero where each
+ *               store that has it says so). Matrices that do not fit are left out: of other axes, obsm of other widths, and raw/X that
+ *               several stores have, for each has a list of genes of its own.
+ * ANNB_EINVAL: genes that do not match (the message says which and what to do), a store twice (known by its id), a union among the stores.
+ * What the stores are is fixed by their generations; they may be closed afterwards. Reads the lists of genes and categories of all parts:
+ * memory grows with them and with the parts, not with rows. Record checks are left out when all stores are open without. */
+annb_status annb_union_open(const annb_store *const *stores, uint32_t n_stores, annb_gene_join join, annb_store **out, annb_error *err);
+
 annb_status annb_context_open(annb_context **out, annb_error *err);
 void annb_context_close(annb_context *context);
 
 typedef struct annb_store_info {
-  uint64_t n_obs, n_vars, generation;
+  uint64_t n_obs, n_vars, generation; /* of a union generation 0 */
   uint64_t bytes; /* of the objects of this generation and its manifest */
   uint32_t n_parts, n_matrices;
-  uint8_t store_id[16];
+  uint8_t store_id[16]; /* of a union: the first bytes of SHA-256 over its stores' ids and generations (u64), in order */
+  uint32_t n_sources; /* stores that it is a union of; 1 otherwise */
 } annb_store_info;
 void annb_store_get_info(const annb_store *store, annb_store_info *info);
+/* Its directory; of a union a description for people. */
 const char *annb_store_path(const annb_store *store);
+
+/* Store i of a union; of another store (i = 0) the store itself. ANNB_ERANGE. */
+typedef struct annb_source_info {
+  const char *path; /* valid until close */
+  uint8_t store_id[16];
+  uint64_t generation, first_row, n_rows;
+  uint32_t first_part, n_parts;
+} annb_source_info;
+annb_status annb_store_source(const annb_store *store, uint32_t i, annb_source_info *info, annb_error *err);
 
 typedef struct annb_part_info {
   uint64_t first_row, n_rows, n_vars;

@@ -31,6 +31,11 @@ from .errors import (
 from .matrix import Matrix
 from .store import Store, open
 
+__all__ = [
+    "ArgumentError", "Batch", "CanceledError", "CapacityError", "ConflictError", "CorruptError", "Entropy", "Error", "ExistsError", "Finding",
+    "InputError", "InputOutputError", "Loader", "LossyError", "Matrix", "NotAStoreError", "NotFoundError", "OutOfMemoryError", "Packed",
+    "RangeError", "Store", "UnsupportedError", "VersionError", "annotate", "append", "compare", "entropy", "export", "open", "pack", "verify",
+]  # fmt: skip
 __version__ = ffi.string(lib.annb_version()).decode()
 LAZY = {name: module for module, names in {
     "batch": ["Batch"],
@@ -40,18 +45,11 @@ LAZY = {name: module for module, names in {
     "mixing": ["Entropy", "entropy"],
 }.items() for name in names}  # fmt: skip
 if TYPE_CHECKING:
-    from .batch import Batch as Batch
-    from .checking import Finding as Finding
-    from .checking import verify as verify
-    from .convert import Packed as Packed
-    from .convert import annotate as annotate
-    from .convert import append as append
-    from .convert import compare as compare
-    from .convert import export as export
-    from .convert import pack as pack
-    from .loader import Loader as Loader
-    from .mixing import Entropy as Entropy
-    from .mixing import entropy as entropy
+    from .batch import Batch
+    from .checking import Finding, verify
+    from .convert import Packed, annotate, append, compare, export, pack
+    from .loader import Loader
+    from .mixing import Entropy, entropy
 
 
 def __getattr__(name):
@@ -63,4 +61,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*(n for n in globals() if not n.startswith("_")), *LAZY, "__version__"])
+    return [*__all__, "__version__"]

@@ -25,17 +25,16 @@ def one_of(value, choices, what):
 # ---- rows ----
 
 
-def chosen_rows(stores, rows, where):
-    """The rows (of all stores together) that `rows` and `where` leave, ascending; None for all of them."""
-    n = sum(s.n_obs for s in stores)
+def chosen_rows(store, rows, where):
+    """The rows that `rows` and `where` leave, ascending; None for all of them."""
     mask = None
     if where is not None and not isinstance(where, str):
         raise errors.ArgumentError(f"where is a predicate over obs, like 'n_genes > 500', not {kind_of(where)}: a mask goes into rows=")
     if where is not None:
-        mask = np.concatenate([s.where(where) for s in stores])
+        mask = store.where(where)
     if rows is None:
         return None if mask is None else np.flatnonzero(mask).astype(np.uint64)
-    found = np.sort(indexing.resolve(rows, n, lambda: all_names(stores), "row"))
+    found = np.sort(indexing.resolve(rows, store.n_obs, lambda: store.obs_names, "row"))
     twice = found[1:] == found[:-1]
     if twice.any():
         raise errors.ArgumentError(f"row {int(found[1:][twice][0])} is there more than once in rows; draw rows more often with weights")
@@ -47,21 +46,7 @@ def kind_of(value):
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def all_names(stores):
-    names = stores[0].obs_names
-    for s in stores[1:]:
-        names = names.append(s.obs_names)
-    return names
-
-
 # ---- labels ----
-
-
-def check_labels(stores, labels):
-    """Labels are categorical columns of every store."""
-    for name in labels:
-        for s in stores:
-            categorical(s, name)
 
 
 def categorical(store, name):
@@ -72,24 +57,19 @@ def categorical(store, name):
     return column
 
 
-def union_codes(stores, name):
-    """(codes of all rows, categories) of a categorical column over several stores: categories by name, in order of appearance."""
-    union: dict[str, int] = {}
-    codes = []
-    for s in stores:
-        column = categorical(s, name)
-        places = [union.setdefault(str(c), len(union)) for c in column.categories.tolist()]
-        codes.append(np.array([*places, -1], np.int32)[column.values])
-    return np.concatenate(codes), list(union)
+def codes_of(store, name):
+    """The codes of all rows, as int32."""
+    return categorical(store, name).values.astype(np.int32)
 
 
 # ---- weights ----
 
 
-def row_weights(stores, weights, n_rows, chosen):
+def row_weights(store, weights, chosen):
     """The weights of the rows that are left, as float64: of a numeric obs column, or one for each row. Missing ones are refused."""
+    n_rows = store.n_obs
     if isinstance(weights, str):
-        weights = np.concatenate([column_weights(s, weights) for s in stores])
+        weights = column_weights(store, weights)
     if weights is None or np.shape(weights) != (n_rows,):
         raise errors.ArgumentError(
             f'strategy "weighted" needs weights=, one number for each of the {n_rows} rows or the name of an obs column'
@@ -138,7 +118,7 @@ def vocabulary(genes):
     return listed
 
 
-def gene_numbers(stores, matrix, genes, say=True):
+def gene_numbers(store, matrix, genes, say=True):
     """The column of each gene of the vocabulary `genes` (names or numbers), ANNB_NONE for genes that are not there."""
     listed = vocabulary(genes)
     if listed is None:
@@ -150,7 +130,7 @@ def gene_numbers(stores, matrix, genes, say=True):
                 f"genes: there is no gene {int(listed.max() if listed.max() >= n else listed.min())}, there are {n} (-1 = an empty column)"
             )
         return once(listed, np.where(listed < 0, NONE, listed).astype(np.uint32))
-    names = stores[0].var_names
+    names = store.var_names
     if matrix.axis != "var":
         raise errors.ArgumentError(f"the columns of {matrix.name!r} are not the genes of var: give genes by number")
     if not names.is_unique:
@@ -161,7 +141,7 @@ def gene_numbers(stores, matrix, genes, say=True):
     unknown = listed[found < 0]
     if len(unknown) and say:
         some = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "") + near(unknown[0], names)
-        warnings.warn(f"{len(unknown)} of {len(listed)} genes are not in {stores[0].path}: their columns are empty ({some})", stacklevel=5)
+        warnings.warn(f"{len(unknown)} of {len(listed)} genes are not in {store.path}: their columns are empty ({some})", stacklevel=5)
     return once(listed, np.where(found < 0, NONE, found).astype(np.uint32))
 
 
@@ -181,11 +161,12 @@ def once(listed, numbers):
 class Options:
     """annb_loader_options and all that they point to, which must live until the loader is open."""
 
-    def __init__(self, spec, stores, topology, threads):
+    def __init__(self, spec, topology, threads):
         self.keep = []
         self.c = ffi.new("annb_loader_options *")
         self.c.topology = topology
         self.c.n_threads, self.c.n_io_threads, self.c.n_ring = threads, spec.io_threads, spec.ring
+        self.c.reuse = spec.reuse_buffers
         self.c.access = getattr(lib, "ANNB_ACCESS_" + ACCESS[spec.access])
         self.set_matrices(spec)
         self.set_labels(spec.labels)
@@ -221,7 +202,7 @@ class Options:
         s.drop_last, s.num_samples = spec.drop_last, spec.num_samples or 0
         s.strategy = getattr(lib, "ANNB_SAMPLE_" + ("OWN" if spec.own is not None else STRATEGIES[spec.strategy]))
         if spec.chosen is not None:
-            s.rows = self.row_set(spec.chosen, spec.n_rows)
+            s.rows = self.row_set(spec.chosen, spec.store.n_obs)
         if spec.weights is not None:
             s.weights, s.n_weights = self.array("double[]", spec.weights), len(spec.weights)
         if spec.codes is not None:
@@ -238,19 +219,19 @@ class Options:
         return self.keep[-1]
 
 
-def open_loader(spec, stores, topology, threads):
-    """A C loader over the stores, which it keeps open."""
-    options, out, error = Options(spec, stores, topology, threads), ffi.new("annb_loader **"), local.error
-    handles = [s._handle for s in stores]
-    check(lib.annb_loader_open(ffi.new("const annb_store *[]", handles), len(handles), options.c, out, error), error)
-    return ffi.gc(out[0], Closer(handles))
+def open_loader(spec, topology, threads):
+    """A C loader over the store, which it keeps open."""
+    options, out, error = Options(spec, topology, threads), ffi.new("annb_loader **"), local.error
+    handle = spec.store._handle
+    check(lib.annb_loader_open(ffi.new("const annb_store *[]", [handle]), 1, options.c, out, error), error)
+    return ffi.gc(out[0], Closer(handle))
 
 
 class Closer:
     """Closes a C loader; holds what must stay open until then."""
 
-    def __init__(self, handles):
-        self.handles = handles
+    def __init__(self, handle):
+        self.handle = handle
 
     def __call__(self, loader):
         lib.annb_loader_close(loader)

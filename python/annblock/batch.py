@@ -118,12 +118,12 @@ def csr_to_torch(n_cols):
     return make
 
 
-def wrap(batch, matrices, labels, tensor):
-    """The Batch of a filled annb_batch, which it keeps until its arrays are gone.
+def wrap(batch, matrices, labels, tensor, owner=None):
+    """The Batch of a filled annb_batch, which it keeps, and `owner` with it, until its arrays are gone.
 
     `matrices`: (name, dtype, what makes a sparse matrix of its arrays) of each; `tensor`: torch.from_numpy or None.
     """
-    memory, n = Memory(batch), batch.n_rows
+    memory, n = Memory((batch, owner)), batch.n_rows
     out = Batch()
     for i, (name, dtype, make) in enumerate(matrices):
         m = batch.matrices[i]

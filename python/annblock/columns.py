@@ -1,10 +1,20 @@
 """Columns of obs and var: views over the store's memory, as numpy and pandas have them."""
 
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from . import errors
 from ._c import AXES, NUMPY, check, ffi, lib, local, text, view
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_SHOWN = 1_000_000
 KINDS = {lib.ANNB_COLUMN_FIXED: "fixed", lib.ANNB_COLUMN_STRING: "string", lib.ANNB_COLUMN_CATEGORICAL: "categorical"}
 
 
@@ -25,7 +35,7 @@ class Column:
         self.dtype = np.dtype(object) if self.kind == "string" else NUMPY[info.dtype]
         self.is_index, self.ordered, self.nullable = bool(info.is_index), bool(info.ordered), bool(info.has_mask)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length
 
     def __repr__(self):
@@ -38,12 +48,12 @@ class Column:
         return view(values[0], self._length, self.dtype, self._handle), missing
 
     @property
-    def values(self):
+    def values(self) -> np.ndarray:
         """Values (fixed), codes with -1 = missing (categorical), both read-only and without a copy; or an object array of str."""
         return self._strings()[0] if self.kind == "string" else self._view()[0]
 
     @property
-    def missing(self):
+    def missing(self) -> np.ndarray | None:
         """A bool array, True where the value is missing; None where none can be."""
         if self.kind == "string":
             return self._strings()[1] if self.nullable else None
@@ -51,7 +61,7 @@ class Column:
         return values < 0 if self.kind == "categorical" else mask
 
     @property
-    def categories(self):
+    def categories(self) -> np.ndarray:
         """The categories of a categorical column, as an array."""
         return self._categories().values
 
@@ -72,7 +82,7 @@ class Column:
         check(get(self._pointer, 0, n, ends_at, ffi.from_buffer(data), size, ffi.NULL, error), error)
         return cut(bytes(data), ends), missing
 
-    def to_pandas(self, index=None):
+    def to_pandas(self, index: Any = None) -> pd.Series:
         """A pandas Series: categoricals as such, nullable types where values are missing; fixed values are not copied."""
         import pandas as pd
 
@@ -143,18 +153,18 @@ class Table:
         self._cache = {}
 
     @property
-    def columns(self):
+    def columns(self) -> list[str]:
         """The names of the columns, without the index, as a list."""
         return list(self._columns.named)
 
     @property
-    def names(self):
+    def names(self) -> pd.Index:
         """The index (names of cells or genes) as a pandas Index of str."""
         if "names" not in self._cache:
             self._cache["names"] = names_of(self._columns.index, self._length)
         return self._cache["names"]
 
-    def column(self, name):
+    def column(self, name: str) -> Column:
         """The `Column` called `name`, for reading without pandas."""
         try:
             return self._columns.named[name]
@@ -165,11 +175,11 @@ class Table:
                 "Nested and date columns are only in the sidecar"
             ) from None
 
-    def to_pandas(self):
+    def to_pandas(self) -> pd.DataFrame:
         """A DataFrame of all columns with the names as index."""
         return self[self.columns]
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         import pandas as pd
 
         if isinstance(key, str):
@@ -180,32 +190,33 @@ class Table:
             return pd.DataFrame({k: self[k] for k in key}, index=self.names, columns=key, copy=False)
         return self.to_pandas()[key]
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self.columns:
             return self[name]
         return getattr(self.to_pandas(), name)
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self._columns.named
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         return self._length, len(self.columns)
 
     def __repr__(self):
         listed = ", ".join(f"{c.name} ({'categorical' if c.kind == 'categorical' else c.dtype})" for c in self._columns.named.values())
         return f"annblock {self._axis}: {self._length} × {len(self.columns)}: {listed or 'no columns'}"
 
-    def _repr_html_(self):
-        return self.to_pandas()._repr_html_()
+    def _repr_html_(self) -> str:
+        """As pandas shows it; of very many rows the columns only, as pandas would have to read them all."""
+        return self.to_pandas()._repr_html_() if len(self) <= MOST_SHOWN else f"<pre>{html.escape(repr(self))}</pre>"
 
 
 class Columns:

@@ -16,7 +16,7 @@ from ._c import check, ffi, lib, local
 from .batch import Csr, csr_to_torch, empty, wrap
 from .epochs import Epochs
 from .processes import in_worker, positive, usual_threads, worker_info
-from .store import Store
+from .store import JOINS, Store
 from .store import open as open_store
 
 POLL_MS = 200
@@ -42,7 +42,8 @@ class Loader:
     The order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a Loader
     is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
 
-    stores: a path or `Store`, or a list of them, which are read as one. batch_size, block_size, fetch_factor: cells of a batch, cells that
+    stores: a path or `Store`, or a list of them, which are read as one. join: how their genes become one list, by name: None (they must be
+    equal), "inner" (genes that all have) or "outer" (genes of all, zero where a store has none); labels are one by name. batch_size, block_size, fetch_factor: cells of a batch, cells that
     are read together, batches that are shuffled together (m, b and f of scDataset). strategy: "block", "sequential", "buffer" (sequential,
     shuffled within a fetch), "weighted" (by `weights`: one per row, or the name of a numeric obs column), "balanced" (each class of the
     obs column `balance`, by default the first label, as often as any other); or row batches of your own: a list of index arrays, or a
@@ -52,7 +53,11 @@ class Loader:
     gene_order, sort_indices, dtype, allow_lossy: as in `Matrix.csr`; tensors are float32 by default. drop_last: no short batch at the end.
     rank, world_size: by default those of torch.distributed at the time of iterating. uneven: ranks get equal numbers of batches, by "pad"
     (repeating) or "drop". num_threads: that decode; by default one per processor, one in worker processes. transform: called with each
-    batch. access: "auto", "mmap" or "pread".
+    batch. access: "auto", "mmap" or "pread". reuse_buffers: see below.
+
+    The arrays of a batch are memory of the loader without a copy, and yours for as long as you hold any of them. With `reuse_buffers=True`
+    they are written over as soon as the next batch is asked for (also at the end of an epoch): what is to stay longer must be copied, or it
+    silently becomes other cells. Memory is flat then, whatever is held. In worker processes it has no effect: their queues hold batches.
 
     >>> loader = annblock.Loader(example_store, batch_size=32, labels=["cell_line"])
     >>> len(loader)
@@ -72,14 +77,12 @@ class Loader:
         return super().__new__(cls)
 
     def __init__(
-        self, stores, batch_size=64, block_size=16, fetch_factor=256, strategy="block", *, rows=None, where=None, genes=None,
+        self, stores, batch_size=64, block_size=16, fetch_factor=256, strategy="block", *, join=None, rows=None, where=None, genes=None,
         matrices=("X",), labels=(), output="csr", gene_order="original", sort_indices=False, dtype=None, allow_lossy=False, drop_last=False,
         seed=0, rank=None, world_size=None, uneven="pad", num_threads=None, transform=None, pin_memory=False, weights=None, balance=None,
-        num_samples=None, access="auto", io_threads=0, ring=0,
-    ):  # fmt: skip
-        self.stores = [s if isinstance(s, Store) else open_store(s) for s in (stores if isinstance(stores, (list, tuple)) else [stores])]
-        if not self.stores:
-            raise errors.ArgumentError("stores: at least one store is needed")
+        num_samples=None, access="auto", io_threads=0, ring=0, reuse_buffers=False,
+    ) -> None:  # fmt: skip
+        self.store = the_store(stores, join)
         self.batch_size, self.block_size, self.fetch_factor = (
             positive(batch_size, "batch_size"),
             positive(block_size, "block_size"),
@@ -94,28 +97,28 @@ class Loader:
         self.drop_last, self.seed, self.num_samples = bool(drop_last), int(seed) % (1 << 64), num_samples
         check_ranks(rank, world_size)
         self.rank, self.world_size, self.num_threads = rank, world_size, num_threads
-        self.transform, self.pin_memory = transform, pin_memory
+        self.transform, self.pin_memory, self.reuse_buffers = transform, pin_memory, bool(reuse_buffers)
         self.labels = [labels] if isinstance(labels, str) else list(labels)
-        make.check_labels(self.stores, self.labels)
+        for name in self.labels:
+            make.categorical(self.store, name)
         names = [matrices] if isinstance(matrices, str) else list(matrices)
         self.vocabulary = None if genes is None else make.vocabulary(genes).tolist()
         self.wanted = [self._want(name, dtype, genes, i == 0) for i, name in enumerate(names)]
-        self.n_rows = sum(s.n_obs for s in self.stores)
-        self.chosen = make.chosen_rows(self.stores, rows, where)
-        if self.n_rows and self.chosen is not None and not len(self.chosen):
+        self.chosen = make.chosen_rows(self.store, rows, where)
+        if self.store.n_obs and self.chosen is not None and not len(self.chosen):
             said = " and ".join(f"{name}={value!r}" for name, value in (("rows", rows), ("where", where)) if value is not None)
             warnings.warn(f"no cell is left by {shorten(said, 200)}: there will be no batches", stacklevel=2)
         self._set_strategy(strategy, weights, balance)
         self.epochs = Epochs()
         self._captured = None
-        self._resume = None
+        self._resume: dict[str, Any] | None = None
         self._forget()
 
     def _want(self, name, dtype, genes, first):
-        matrix = self.stores[0].matrix(name)
+        matrix = self.store.matrix(name)
         usual = np.float32 if self.output.startswith("torch") else matrix.dtype if self.dense else matrix.sparse_dtype()
         comes = np.dtype(usual if dtype is None else dtype)
-        numbers = make.gene_numbers(self.stores, matrix, genes, first) if first or matrix.axis == "var" else None
+        numbers = make.gene_numbers(self.store, matrix, genes, first) if first or matrix.axis == "var" else None
         return Wanted(name, matrix.delivered(comes), comes, numbers, matrix.shape[1] if numbers is None else len(numbers))
 
     def _set_strategy(self, strategy, weights, balance):
@@ -132,12 +135,12 @@ class Loader:
             raise errors.ArgumentError(f'balance needs strategy="balanced", not {strategy!r}')
         members = slice(None) if self.chosen is None else self.chosen.astype(np.int64)
         if self.strategy == "weighted":
-            self.weights = make.row_weights(self.stores, weights, self.n_rows, self.chosen)
+            self.weights = make.row_weights(self.store, weights, self.chosen)
         if self.strategy == "balanced":
             column = balance or (self.labels[0] if self.labels else None)
             if column is None:
                 raise errors.ArgumentError('strategy "balanced" needs balance=, the obs column whose classes are to come equally often')
-            self.codes = np.ascontiguousarray(make.union_codes(self.stores, column)[0][members])
+            self.codes = np.ascontiguousarray(make.codes_of(self.store, column)[members])
 
     # ---- processes ----
 
@@ -184,7 +187,7 @@ class Loader:
         topology = {"rank": rank, "world": world, "worker": worker, "n_workers": workers}
         topology["uneven"] = getattr(lib, make.UNEVEN[self.uneven])
         self.own = own if own is not None else self.own
-        return make.open_loader(self, self.stores, topology, self._threads(workers))
+        return make.open_loader(self, topology, self._threads(workers))
 
     def _ask(self, what, function):
         """What a C loader of this rank without workers answers, opened for that: an iteration's own must stay where it is."""
@@ -269,14 +272,15 @@ class Loader:
         """The names (or numbers, as given) of the columns of X as they come."""
         if self.vocabulary is not None:
             return list(self.vocabulary)
-        names = self.stores[0].var_names
-        order = self.stores[0].matrix(self.wanted[0].name).gene_order() if self.gene_order == "stored" else None
+        names = self.store.var_names
+        order = self.store.matrix(self.wanted[0].name).gene_order() if self.gene_order == "stored" else None
         return list(names if order is None else names[order])
 
     def __repr__(self):
-        chosen = self.n_rows if self.chosen is None else len(self.chosen)
+        n_obs, n_stores = self.store.n_obs, len(self.store.stores)
+        chosen = n_obs if self.chosen is None else len(self.chosen)
         shape = f"batch_size={self.batch_size}, block_size={self.block_size}, fetch_factor={self.fetch_factor}, strategy={self.strategy!r}"
-        return f"<annblock loader of {chosen} of {self.n_rows} cells in {len(self.stores)} store(s): {shape}, output={self.output!r}>"
+        return f"<annblock loader of {chosen} of {n_obs} cells in {n_stores} store(s): {shape}, output={self.output!r}>"
 
 
 class Progress:
@@ -316,6 +320,7 @@ class Iteration:
         for m in loader.wanted:
             self.matrices.append((m.name, m.dtype, self.maker(loader, m)))
         self.ready, self.loader = ffi.new("bool *"), loader
+        self.reused = empty() if loader.reuse_buffers and not in_worker() else None
 
     def maker(self, loader, m):
         if loader.dense:
@@ -328,7 +333,8 @@ class Iteration:
     def __next__(self):
         if self.done:
             raise StopIteration
-        held, ready, error = empty(), self.ready, local.error
+        held, ready, error = self.reused or empty(), self.ready, local.error
+        lib.annb_batch_release(held)
         ready[0] = False
         while not ready[0]:  # between the calls Python sees to signals
             status = lib.annbpy_loader_next(self.handle, POLL_MS, held, ready, error)
@@ -339,13 +345,22 @@ class Iteration:
             self.done = self.progress.finished = True
             raise StopIteration
         self.progress.step = held.step
-        batch = wrap(held, self.matrices, self.labels, self.tensor)
+        batch = wrap(held, self.matrices, self.labels, self.tensor, self.reused and self.handle)
         if self.pin:
             batch = batch.pin_memory()
         return batch if self.transform is None else self.transform(batch)
 
 
 # ---- helpers ----
+
+
+def the_store(stores, join):
+    """What is to be read, as one `Store`."""
+    if isinstance(stores, (list, tuple)) and len(stores) == 1:
+        stores = stores[0]
+    if isinstance(stores, Store) and join in JOINS:
+        return stores
+    return open_store(list(stores) if isinstance(stores, tuple) else stores, join=join)
 
 
 def need_torch(output):

@@ -39,7 +39,7 @@ def entropy(stores: Any, label: str, *, batches: int = 20_000, epoch: int = 0, *
     from .loader import Loader
 
     loader = Loader(stores, matrices=(), **options)
-    codes = make.union_codes(loader.stores, label)[0]
+    codes = make.codes_of(loader.store, label)
     members = codes if loader.chosen is None else codes[loader.chosen.astype(np.int64)]
     found = [bits(codes[rows]) for rows in simulate(loader, epoch, batches)]
     if not found:
@@ -64,8 +64,8 @@ def bits(codes):
 
 def simulate(loader, epoch, batches):
     """The rows of up to `batches` batches spread evenly over the epoch."""
-    options = make.Options(loader, loader.stores, {"world": 1}, 1)
-    sources = [(s.store_id, s.generation, s.n_obs) for s in loader.stores]
+    options = make.Options(loader, {"world": 1}, 1)
+    sources = [(s.store_id, s.generation, s.n_obs) for s in loader.store.stores]
     order = Order(sources, ffi.addressof(options.c, "sampler"))
     n = max(min(batches, order.batches), 0)
     for number in range(n):

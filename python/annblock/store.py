@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,19 +30,45 @@ ELSEWHERE = {
 } | {name: f"{name} is in the sidecar, and in store.to_anndata()" for name in ("varm", "obsp", "varp", "uns")}
 
 
-def open(path: Path, generation: int | None = None, *, check_records: bool = True, num_threads: int | None = None) -> Store:
+JOINS = {None: lib.ANNB_JOIN_NONE, "inner": lib.ANNB_JOIN_INNER, "outer": lib.ANNB_JOIN_OUTER}
+
+
+def open(
+    path: Path | Store | Sequence[Path | Store],
+    generation: int | None = None,
+    *,
+    join: str | None = None,
+    check_records: bool = True,
+    num_threads: int | None = None,
+) -> Store:
     """Open the store at `path` (a directory) for reading: a `Store`.
 
-    `generation`: an older one than the newest. `check_records=False` leaves out the check of each record that is read (index pages and
-    headers are always checked). `num_threads`: that decode the rows of a call; by default one per processor, at most 8, and one in worker
-    processes of torch's DataLoader. NotAStoreError, VersionError, UnsupportedError, CorruptError, InputOutputError, NotFoundError.
+    A list of paths and `Store`s is read as one store: rows, obs and matrices of all, in the order given, as if they had been packed into one.
+    `join`: how their genes become one list, by name: None (they must be equal), "inner" (the genes that all have) or "outer" (those of
+    all; zero in cells of stores without them). Categories of obs are one by name; a column that a store lacks is missing in its cells.
+
+    `generation`: an older one than the newest (of a list: open them one by one). `check_records=False` leaves out the check of each record
+    that is read (index pages and headers are always checked). `num_threads`: that decode the rows of a call; by default one per processor,
+    at most 8, and one in worker processes of torch's DataLoader. NotAStoreError, VersionError, UnsupportedError, CorruptError,
+    InputOutputError, NotFoundError; ArgumentError for stores that do not fit together.
 
     >>> import annblock
     >>> store = annblock.open(example_store)
     >>> store.shape
     (2000, 2400)
     """
-    return Store(path, generation, check_records=check_records, num_threads=num_threads)
+    return Store(path, generation, join=join, check_records=check_records, num_threads=num_threads)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of several stores that are read as one: `path`, `store_id`, `generation`; its `n_obs` cells are the rows from `first_row` on."""
+
+    path: str
+    store_id: str
+    generation: int
+    first_row: int
+    n_obs: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +83,8 @@ class Part:
 
 
 class Store:
-    """A store, open for reading: immutable, safe from any number of threads and after fork. Pickles as its path and generation.
+    """A store, or several as one, open for reading: immutable, safe from any number of threads and after fork. Pickles as its path and
+    generation. Of several stores `path` is a description, `generation` 0 and `store_id` made of theirs, which `stores` tells.
 
     >>> store = annblock.open(example_store)
     >>> store[[0, 5, 2]].shape                     # a scipy.sparse.csr_array
@@ -67,17 +95,27 @@ class Store:
     'category'
     """
 
-    def __init__(self, path: Path, generation: int | None = None, *, check_records: bool = True, num_threads: int | None = None):
-        self.path = os.path.abspath(os.fspath(path))
-        self._check_records = check_records
+    def __init__(
+        self,
+        path: Path | Store | Sequence[Path | Store],
+        generation: int | None = None,
+        *,
+        join: str | None = None,
+        check_records: bool = True,
+        num_threads: int | None = None,
+    ):
+        if join not in JOINS:
+            raise errors.ArgumentError(f'join is None, "inner" or "outer", not {join!r}')
+        self._check_records, self._join = check_records, join
         self._asked_threads = None if num_threads is None else positive(num_threads, "num_threads")
         self._contexts: list[Any] = []  # those that no call is using
-        options = ffi.new("annb_open_options *", {"generation": asked_generation(generation), "skip_checks": not check_records})
-        out = ffi.new("annb_store **")
-        check(lib.annb_store_open(path_bytes(self.path), options, out, local.error), local.error)
+        several = isinstance(path, (list, tuple))
+        out = open_union(path, generation, join, check_records) if several else open_one(path, generation, check_records)
         self._held = ffi.gc(out[0], lib.annb_store_close)
+        self.path = text(lib.annb_store_path(self._held)) if several else os.path.abspath(os.fspath(path))
         info = ffi.new("annb_store_info *")
         lib.annb_store_get_info(self._held, info)
+        self._n_sources, self._several = int(info.n_sources), several
         self.n_obs, self.n_vars, self.generation = int(info.n_obs), int(info.n_vars), int(info.generation)
         self.nbytes, self.n_parts = int(info.bytes), int(info.n_parts)
         self.store_id = bytes(ffi.buffer(info.store_id)).hex()
@@ -109,7 +147,8 @@ class Store:
         self.close()
 
     def __reduce__(self):
-        return reopen, (self.path, self.generation, self._check_records, self._asked_threads)
+        sources = [(s.path, s.generation) for s in self.stores]
+        return reopen, (sources, self._several, self._join, self._check_records, self._asked_threads)
 
     # ---- calls ----
 
@@ -144,6 +183,16 @@ class Store:
     def matrices(self) -> list[str]:
         """The names of the matrices, as a list: "X" and what else was packed."""
         return list(self._all())
+
+    @property
+    def stores(self) -> list[Source]:
+        """The stores that this one reads as one, as a list of `Source`: of an ordinary store itself alone."""
+        info, found = ffi.new("annb_source_info *"), []
+        for i in range(self._n_sources):
+            check(lib.annb_store_source(self._handle, i, info, local.error), local.error)
+            store_id, path = bytes(ffi.buffer(info.store_id)).hex(), os.path.abspath(os.fsdecode(ffi.string(info.path)))
+            found.append(Source(path, store_id, int(info.generation), int(info.first_row), int(info.n_rows)))
+        return found
 
     @property
     def parts(self) -> list[Part]:
@@ -264,9 +313,8 @@ class Store:
     def __repr__(self):
         if self.closed:
             return f"<annblock store {self.path}, closed>"
-        lines = [
-            f"annblock store, n_obs × n_vars = {self.n_obs} × {self.n_vars}, generation {self.generation}, {size(self.nbytes)}: {self.path}"
-        ]
+        what = f"{self._n_sources} stores as one" if self._several else f"generation {self.generation}"
+        lines = [f"annblock store, n_obs × n_vars = {self.n_obs} × {self.n_vars}, {what}, {size(self.nbytes)}: {self.path}"]
         for label, names in (("matrices", self.matrices), ("obs", self.obs.columns), ("var", self.var.columns)):
             if names:
                 lines.append(f"    {label}: {', '.join(map(repr, names))}")
@@ -300,8 +348,29 @@ def asked_generation(generation):
     return int(generation)
 
 
-def reopen(path, generation, check_records, num_threads):
-    return Store(path, generation, check_records=check_records, num_threads=num_threads)
+def open_one(path, generation, check_records):
+    options = ffi.new("annb_open_options *", {"generation": asked_generation(generation), "skip_checks": not check_records})
+    out = ffi.new("annb_store **")
+    check(lib.annb_store_open(path_bytes(os.path.abspath(os.fspath(path))), options, out, local.error), local.error)
+    return out
+
+
+def open_union(paths, generation, join, check_records):
+    if generation is not None:
+        raise errors.ArgumentError("a generation is of one store: give stores that are open, each at its own")
+    if not paths:
+        raise errors.ArgumentError("at least one store is needed")
+    stores = [s if isinstance(s, Store) else Store(s, check_records=check_records) for s in paths]
+    out, handles = ffi.new("annb_store **"), ffi.new("const annb_store *[]", [s._handle for s in stores])
+    check(lib.annb_union_open(handles, len(stores), JOINS[join], out, local.error), local.error)
+    return out
+
+
+def reopen(sources, several, join, check_records, num_threads):
+    if not several:
+        return Store(*sources[0], check_records=check_records, num_threads=num_threads)
+    stores = [Store(path, generation, check_records=check_records) for path, generation in sources]
+    return Store(stores, join=join, check_records=check_records, num_threads=num_threads)
 
 
 def nnz_text(matrix):

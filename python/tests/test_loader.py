@@ -215,6 +215,48 @@ def test_several_stores(tmp_path):
     assert np.allclose(np.bincount(np.concatenate([b.obs["line"] for b in balanced])) / 6000, 1 / 3, atol=0.05)
 
 
+@pytest.mark.parametrize("output", ["csr", "dense"])
+def test_reused_buffers(store, output):
+    """The same batches; arrays that are held see other cells, but there are few of them and all can be read."""
+    held, places = [], set()
+    reusing, usual = (loader(store, output=output, labels=["plate"], ring=3, reuse_buffers=reuse) for reuse in (True, False))
+    for a, b in zip(reusing, usual, strict=True):
+        x, y = (a.X, b.X) if output == "dense" else (a.X.toarray(), b.X.toarray())
+        assert np.array_equal(x, y) and np.array_equal(a.rows, b.rows) and np.array_equal(a.obs["plate"], b.obs["plate"])
+        values = a.X if output == "dense" else a.X.data
+        held.append((values, a.rows, np.array(a.rows)))
+        places.add(values.ctypes.data)
+    assert len(places) <= 24 < len(held)
+    assert any(not np.array_equal(rows, copy) for _, rows, copy in held[:-1])
+    assert np.isfinite([values.sum() for values, *_ in held]).all()
+
+
+MEMORY = """
+import resource, sys
+import annblock
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+loader = annblock.Loader(sys.argv[1], batch_size=32, output="dense", dtype="float32", num_threads=1, ring=3, reuse_buffers=sys.argv[2] == "reuse")
+held = []
+for epoch in range(12):
+    held += [batch.X for batch in loader]
+    if not epoch:
+        before = resident()
+print(resident() - before)
+"""
+
+
+def test_memory_of_reused_buffers(example_store):
+    """Whatever is held, memory is flat; without reuse it is what is held."""
+    grown = [
+        int(subprocess.run([sys.executable, "-c", MEMORY, example_store, how], capture_output=True, text=True, check=True).stdout)
+        for how in ("reuse", "keep")
+    ]
+    assert grown[0] < 8 << 20 and grown[1] > 11 * 2000 * 2400 * 4 * 0.8
+
+
 def test_transform(store):
     assert list(loader(store, transform=lambda b: b.X.shape[0])) == [32] * 62 + [16]
 

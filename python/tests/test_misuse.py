@@ -29,6 +29,7 @@ def masked_store(tmp_path_factory):
     var = pd.DataFrame(index=["CD19", "CD3E", "MS4A1", "CD19x"])
     anndata.AnnData(np.arange(48, dtype=np.float32).reshape(12, 4), obs, var).write_h5ad(folder / "a.h5ad")
     annblock.pack(folder / "a.h5ad", folder / "a.annblock")
+    annblock.pack(folder / "a.h5ad", folder / "other.annblock", gene_order="source")
     return folder / "a.annblock"
 
 
@@ -46,7 +47,7 @@ def test_missing_weights_name_the_row(masked_store):
         loader(masked_store, strategy="weighted", weights="weight")
     assert caught.value.row == 3
     with pytest.raises(annblock.ArgumentError, match="row 15 is missing"):
-        loader([masked_store, masked_store], strategy="weighted", weights="weight", rows=range(12, 24))
+        loader([masked_store, masked_store.with_stem("other")], strategy="weighted", weights="weight", rows=range(12, 24))
     rows = [0, 1, 2, 4, 5]  # row 4 has weight 0
     one = loader(masked_store, strategy="weighted", weights="weight", rows=rows, num_samples=400)
     drawn = np.concatenate([b.rows for b in one])

@@ -15,16 +15,10 @@ static annb_status too_large(annb_error *err) {
 typedef struct job {
   const annb_loader *loader;
   const annb_located *rows; /* of the batch */
-  const uint64_t *store_rows;
   uint64_t n;
   annb_context *context;
   annb_slot *slot;
 } job;
-
-static const annb_store *store_of(const job *j, uint64_t i) {
-  uint64_t row = j->store_rows[i];
-  return j->loader->stores[annb_loader_store_of(j->loader, &row)];
-}
 
 static annb_status decode_csr(const job *j, uint32_t matrix, annb_error *err) {
   const annb_loader_source *source = &j->loader->matrices[matrix];
@@ -43,7 +37,7 @@ static annb_status decode_csr(const job *j, uint32_t matrix, annb_error *err) {
   for (uint64_t i = 0; !s && i < j->n; i++) {
     annb_located row = j->rows[i];
     if (i + AHEAD < j->n) annb_record_prefetch(&j->rows[i + AHEAD].record);
-    s = annb_put_csr_row(store_of(j, i), j->context, &source->fetch, indices, values, room, (uint64_t)indptr[i], &row, err);
+    s = annb_put_csr_row(j->loader->store, j->context, &source->fetch, indices, values, room, (uint64_t)indptr[i], &row, err);
     indptr[i + 1] = indptr[i] + row.record.nnz;
   }
   *out = (annb_batch_matrix){.index64 = source->fetch.index64, .dtype = source->fetch.dtype, .n_cols = source->n_delivered};
@@ -64,7 +58,7 @@ static annb_status decode_dense(const job *j, uint32_t matrix, annb_error *err) 
   for (uint64_t i = 0; !s && i < j->n; i++) {
     annb_located row = j->rows[i];
     if (i + AHEAD < j->n) annb_record_prefetch(&j->rows[i + AHEAD].record);
-    s = annb_put_dense_row(store_of(j, i), j->context, &row, &source->fetch, values + i * length, (size_t)length, err);
+    s = annb_put_dense_row(j->loader->store, j->context, &row, &source->fetch, values + i * length, (size_t)length, err);
   }
   j->slot->matrices[matrix] =
       (annb_batch_matrix){.dense = true, .dtype = source->fetch.dtype, .n_cols = source->n_delivered, .values = values};
@@ -81,14 +75,14 @@ annb_status annb_decode_batch(const annb_loader *loader, const annb_unit *unit, 
   slot->n_rows = n;
   slot->batch = unit->batches[step - unit->first];
   for (uint32_t i = 0; !s && i < loader->n_matrices; i++) {
-    job j = {.loader = loader, .rows = unit->records[i] + first, .store_rows = rows, .n = n, .context = context, .slot = slot};
+    job j = {.loader = loader, .rows = unit->records[i] + first, .n = n, .context = context, .slot = slot};
     for (uint64_t k = 0; k < n; k++) *bytes += j.rows[k].record.length;
     for (uint64_t k = 0; k < n && k < AHEAD; k++) annb_record_prefetch(&j.rows[k].record);
     s = loader->matrices[i].dense ? decode_dense(&j, i, err) : decode_csr(&j, i, err);
   }
   for (uint32_t i = 0; !s && i < loader->n_labels; i++) {
     slot->labels[i] = annb_slot_room(&slot->label_buffers[i], (size_t)(n + 1) * sizeof **slot->labels);
-    s = slot->labels[i] ? annb_loader_codes(loader, i, rows, n, slot->labels[i], err) : annb_fail_memory(err);
+    s = slot->labels[i] ? annb_store_column_codes(loader->labels[i], rows, (size_t)n, slot->labels[i], err) : annb_fail_memory(err);
   }
   return s;
 }

@@ -22,6 +22,8 @@ struct annb_engine {
   uint64_t given;   /* the next step for the consumer */
   uint64_t n_steps, n_ring;
   ring_place *ring;
+  annb_window window;
+  annb_unit *before; /* the planner's: not finished */
   uint64_t failed; /* the first step that failed, or UINT64_MAX */
   annb_error failure;
   uint64_t bytes_read, bytes_decoded;
@@ -46,13 +48,30 @@ static void fail_at(annb_engine *e, uint64_t step, const annb_error *err) {
 static uint64_t unit_end(const annb_engine *e, uint64_t step, bool first) {
   uint64_t end;
   annb_plan_batch(e->loader->plan, step, NULL, &end);
-  return first ? step + 1 : end;
+  if (first) return step + 1;
+  return end - step > e->window.n_steps ? step + e->window.n_steps : end;
 }
 
-/* With the lock: make a unit ready. */
-static void finish_unit(annb_engine *e, annb_unit *unit) {
+/* With the lock: whether as many units have records as may. */
+static bool full(const annb_engine *e) {
+  uint32_t n = 0;
+  for (int i = 0; i < ANNB_LOADER_UNITS; i++) n += e->units[i].state >= ANNB_UNIT_WAITING;
+  return n >= e->window.n_units;
+}
+
+static void wait_for_room(annb_engine *e) {
+  while (!e->stop && full(e)) pthread_cond_wait(&e->planner_wake, &e->lock);
+}
+
+/* With the lock: make the unit before ready, if there is one. */
+static void finish_before(annb_engine *e) {
+  annb_unit *unit = e->before;
+  e->before = NULL;
+  if (!unit) return;
+  if (unit->state == ANNB_UNIT_ROWS) wait_for_room(e);
+  if (e->stop) return;
   pthread_mutex_unlock(&e->lock);
-  annb_unit_records(&e->planner, unit);
+  annb_unit_finish(&e->planner, unit);
   pthread_mutex_lock(&e->lock);
   unit->state = ANNB_UNIT_READY;
   e->planned = unit->end;
@@ -60,7 +79,32 @@ static void finish_unit(annb_engine *e, annb_unit *unit) {
   pthread_cond_broadcast(&e->decoder_wake);
 }
 
-/* With the lock: wait until a unit is free. The one that had the arena of unit k - 1 is unit k - 4, which had the place of unit k. */
+/* With the lock: the first that no unit uses; there is one, for there are as many as units may have records. */
+static annb_slot_buffer *free_arena(annb_engine *e) {
+  for (int i = 0; i < ANNB_LOADER_ARENAS; i++) {
+    bool used = false;
+    for (int k = 0; k < ANNB_LOADER_UNITS; k++)
+      used = used || (e->units[k].state >= ANNB_UNIT_WAITING && e->units[k].arenas == e->planner.arenas[i]);
+    if (!used) return e->planner.arenas[i];
+  }
+  return NULL;
+}
+
+/* With the lock: PREAD begins to read the records now, behind those of the unit before; MMAP asks for them when the index pages had the
+ * time to come. */
+static void begin_unit(annb_engine *e, annb_unit *unit) {
+  if (e->loader->access == ANNB_ACCESS_MMAP) return;
+  if (full(e)) finish_before(e);
+  wait_for_room(e);
+  if (e->stop) return;
+  unit->arenas = free_arena(e);
+  unit->state = ANNB_UNIT_WAITING;
+  pthread_mutex_unlock(&e->lock);
+  annb_unit_begin(&e->planner, unit);
+  pthread_mutex_lock(&e->lock);
+}
+
+/* With the lock: wait until a unit is free. */
 static annb_unit *free_unit(annb_engine *e, uint64_t k) {
   annb_unit *unit = &e->units[k % ANNB_LOADER_UNITS];
   while (!e->stop && unit->state != ANNB_UNIT_FREE) pthread_cond_wait(&e->planner_wake, &e->lock);
@@ -69,7 +113,6 @@ static annb_unit *free_unit(annb_engine *e, uint64_t k) {
 
 static void *plan(void *user) {
   annb_engine *e = user;
-  annb_unit *before = NULL; /* has its rows, but not yet its records */
   pthread_mutex_lock(&e->lock);
   uint64_t step = e->given, first = step;
   uint64_t k = 0;
@@ -78,20 +121,16 @@ static void *plan(void *user) {
     if (e->stop) break;
     uint64_t end = unit_end(e, step, step == first);
     unit->state = ANNB_UNIT_ROWS;
-    unit->arenas = e->planner.arenas[k % ANNB_LOADER_ARENAS];
     pthread_mutex_unlock(&e->lock);
     annb_unit_rows(&e->planner, unit, step, end);
     pthread_mutex_lock(&e->lock);
-    if (before) finish_unit(e, before); /* its index pages had the time to come */
-    before = unit;
-    if (step == first) {
-      finish_unit(e, unit);
-      before = NULL;
-    }
+    begin_unit(e, unit);
+    finish_before(e);
+    e->before = unit;
+    if (step == first) finish_before(e);
     step = end;
   }
-  if (before) (void)free_unit(e, k);
-  if (before && !e->stop) finish_unit(e, before);
+  finish_before(e);
   pthread_mutex_unlock(&e->lock);
   return NULL;
 }
@@ -104,7 +143,23 @@ static annb_unit *unit_of(annb_engine *e, uint64_t step) {
   return NULL; /* not reached: planned steps are in units */
 }
 
-static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, annb_context *context, annb_slot **slot, uint64_t *bytes,
+enum { MANY_FAULTS = 8, ASK_AGAIN = 64 };
+
+/* A decoding thread. */
+typedef struct decoder {
+  annb_context *context;
+  uint64_t faults;
+  uint32_t n_ask; /* so many batches are asked for again: of those before, pages had been dropped */
+} decoder;
+
+/* With little memory to spare pages that were asked for can be gone: waiting for each by itself is slower by far than for all. */
+static void watch_faults(decoder *d) {
+  uint64_t faults = annb_io_faults();
+  if (faults - d->faults >= MANY_FAULTS) d->n_ask = ASK_AGAIN;
+  d->faults = faults;
+}
+
+static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, decoder *d, annb_slot **slot, uint64_t *bytes,
                           annb_error *err) {
   if (step >= unit->failed) {
     *err = unit->failure;
@@ -112,17 +167,23 @@ static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, 
   }
   *slot = annb_pool_get(e->loader->pool);
   if (!*slot) return annb_fail_memory(err);
-  return annb_decode_batch(e->loader, unit, step, context, *slot, bytes, err);
+  if (d->n_ask) {
+    d->n_ask--;
+    annb_pages_ask_again(e->loader, unit, step);
+  }
+  annb_status s = annb_decode_batch(e->loader, unit, step, d->context, *slot, bytes, err);
+  if (e->loader->access == ANNB_ACCESS_MMAP) watch_faults(d);
+  return s;
 }
 
 /* With the lock: decode the next step. The consumer is woken without it, so that it does not wake only to wait for the lock. */
-static void decode_next(annb_engine *e, annb_context *context) {
+static void decode_next(annb_engine *e, decoder *d) {
   uint64_t step = e->taken++, bytes = 0;
   annb_unit *unit = unit_of(e, step);
   annb_slot *slot = NULL;
   annb_error err;
   pthread_mutex_unlock(&e->lock);
-  annb_status s = decode(e, unit, step, context, &slot, &bytes, &err);
+  annb_status s = decode(e, unit, step, d, &slot, &bytes, &err);
   if (s && slot) annb_slot_give_back(slot);
   pthread_mutex_lock(&e->lock);
   if (s) fail_at(e, step, &err);
@@ -140,15 +201,15 @@ static void decode_next(annb_engine *e, annb_context *context) {
 
 static void *decode_all(void *user) {
   annb_engine *e = user;
-  annb_context *context = NULL;
+  decoder d = {.faults = annb_io_faults()};
   annb_error err;
-  annb_status s = annb_context_open(&context, &err);
+  annb_status s = annb_context_open(&d.context, &err);
   pthread_mutex_lock(&e->lock);
   if (s) fail_at(e, e->given, &err);
   while (!s && !e->stop) {
     bool ready = e->taken < e->planned && e->taken < e->given + e->n_ring && e->taken < e->failed;
     if (ready) {
-      decode_next(e, context);
+      decode_next(e, &d);
       continue;
     }
     e->n_idle++;
@@ -156,7 +217,7 @@ static void *decode_all(void *user) {
     e->n_idle--;
   }
   pthread_mutex_unlock(&e->lock);
-  annb_context_close(context);
+  annb_context_close(d.context);
   return NULL;
 }
 
@@ -197,6 +258,7 @@ annb_status annb_engine_start(annb_loader *loader, annb_error *err) {
   e->planned = e->taken = e->given = loader->step;
   e->failed = UINT64_MAX;
   e->planner.loader = loader;
+  e->window = annb_window_for(loader, annb_io_memory_limit());
   e->ring = calloc((size_t)e->n_ring, sizeof *e->ring);
   e->decoding = calloc(loader->options.n_threads, sizeof *e->decoding);
   annb_status s = e->ring && e->decoding ? ANNB_OK : annb_fail_memory(err);
@@ -220,9 +282,11 @@ void annb_engine_stop(annb_loader *loader) {
   pthread_cond_broadcast(&e->planner_wake);
   pthread_cond_broadcast(&e->decoder_wake);
   pthread_mutex_unlock(&e->lock);
+  annb_reads_cancel(e->planner.reads);
   if (e->has_planner) pthread_join(e->planning, NULL);
   for (uint32_t i = 0; i < e->n_decoding; i++) pthread_join(e->decoding[i], NULL);
   annb_reads_close(e->planner.reads);
+  annb_pages_end(loader);
   annb_picker_close(e->planner.picker);
   for (uint64_t i = 0; e->ring && i < e->n_ring; i++)
     if (e->ring[i].slot) annb_slot_give_back(e->ring[i].slot);
@@ -235,7 +299,7 @@ void annb_engine_stop(annb_loader *loader) {
   pthread_cond_destroy(&e->consumer_wake);
   free(e->planner.spans.data);
   free(e->planner.pages.data);
-  free(e->planner.requests.data);
+  free(e->planner.index.room.data);
   for (uint32_t i = 0; i < ANNB_LOADER_ARENAS; i++)
     for (uint32_t j = 0; j < loader->n_matrices; j++) free(e->planner.arenas[i][j].data);
   free(e->ring);

@@ -8,7 +8,7 @@ typedef unsigned long long ull;
 /* A child has its parent's memory, but not its threads: what they share is left alone, for it may be half changed. */
 static annb_status settle(annb_loader *loader, annb_error *err) {
   if (!loader->engine || loader->process == annb_io_process()) return ANNB_OK;
-  annb_pool *pool = annb_pool_open(loader->n_matrices, loader->n_labels, loader->options.n_ring + 2);
+  annb_pool *pool = annb_pool_open(loader->n_matrices, loader->n_labels, loader->options.n_ring + 2, loader->options.reuse);
   if (!pool) return annb_fail_memory(err);
   loader->pool = pool;
   loader->engine = NULL;

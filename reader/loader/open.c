@@ -8,7 +8,7 @@
 
 typedef unsigned long long ull;
 
-enum { MAX_THREADS = 64, MAX_IO_THREADS = 256, DEFAULT_IO_THREADS = 16, MAX_RING = 4096, MAX_STORES = 1 << 16 };
+enum { MAX_THREADS = 64, MAX_IO_THREADS = 256, DEFAULT_IO_THREADS = 16, MAX_RING = 4096 };
 
 #define WRONG(...) annb_fail(err, ANNB_EINVAL, NULL, __VA_ARGS__)
 
@@ -16,35 +16,34 @@ static void *zeroed(uint64_t n, size_t size) { return calloc((size_t)n + 1, size
 
 /* ---- stores ---- */
 
-static annb_status take_stores(annb_loader *l, const annb_store *const *stores, uint32_t n, annb_error *err) {
-  if (!stores || !n || n > MAX_STORES) return WRONG("a loader needs 1 to %d stores", MAX_STORES);
-  l->stores = zeroed(n, sizeof *l->stores);
-  l->first = zeroed(n, sizeof *l->first);
-  if (!l->stores || !l->first) return annb_fail_memory(err);
-  l->n_stores = n;
+static annb_status take_stores(annb_loader *l, const annb_store *const *stores, uint32_t n, annb_gene_join join, annb_error *err) {
+  if (!stores || !n || !stores[0]) return WRONG("a loader needs a store");
+  l->store = stores[0];
+  if (n > 1) {
+    annb_status s = annb_union_open(stores, n, join, &l->own, err);
+    if (s) return s;
+    l->store = l->own;
+  }
   bool remote = false;
   l->tells_residency = true;
-  for (uint32_t i = 0; i < n; i++) {
-    if (!stores[i]) return WRONG("store %u of the loader is missing", i);
-    l->stores[i] = stores[i];
-    l->first[i + 1] = l->first[i] + stores[i]->manifest.store.n_obs;
-    if (l->first[i + 1] > ANNB_MAX_ROWS) return WRONG("the stores together have over 2^40 rows");
-    remote = remote || annb_io_is_remote(stores[i]->manifest_path);
-    l->tells_residency = l->tells_residency && annb_io_tells_residency(stores[i]->manifest_path);
+  for (uint32_t i = 0; i < l->store->n_dirs; i++) {
+    remote = remote || annb_io_is_remote(l->store->dirs[i].manifest_path);
+    l->tells_residency = l->tells_residency && annb_io_tells_residency(l->store->dirs[i].manifest_path);
   }
   l->access = l->options.access != ANNB_ACCESS_AUTO ? l->options.access : remote ? ANNB_ACCESS_PREAD : ANNB_ACCESS_MMAP;
   return ANNB_OK;
 }
 
 static annb_status open_sampler(annb_loader *l, annb_error *err) {
-  annb_sampler_source *sources = zeroed(l->n_stores, sizeof *sources);
+  uint32_t n = l->store->n_dirs;
+  annb_sampler_source *sources = zeroed(n, sizeof *sources);
   if (!sources) return annb_fail_memory(err);
-  for (uint32_t i = 0; i < l->n_stores; i++) {
-    const annb_manifest *m = &l->stores[i]->manifest;
-    sources[i] = (annb_sampler_source){.generation = m->header.generation, .n_rows = m->store.n_obs};
-    memcpy(sources[i].store_id, m->header.store_id, sizeof sources[i].store_id);
+  for (uint32_t i = 0; i < n; i++) {
+    const annb_store_dir *dir = &l->store->dirs[i];
+    sources[i] = (annb_sampler_source){.generation = dir->generation, .n_rows = dir->n_rows};
+    memcpy(sources[i].store_id, dir->id, sizeof sources[i].store_id);
   }
-  annb_status s = annb_sampler_open(sources, l->n_stores, &l->options.sampler, &l->sampler, err);
+  annb_status s = annb_sampler_open(sources, n, &l->options.sampler, &l->sampler, err);
   free(sources);
   annb_sampler_info info;
   if (s) return s;
@@ -58,72 +57,42 @@ static annb_status open_sampler(annb_loader *l, annb_error *err) {
 /* ---- matrices ---- */
 
 /* Stored ids mean the same in all rows. */
-static annb_status check_stored_order(const annb_loader *l, const annb_loader_source *source, const char *name, annb_error *err) {
-  static const uint8_t none[ANNB_SHA256_SIZE] = {0};
-  const uint8_t *order = NULL;
-  for (uint32_t i = 0; i < l->n_stores; i++) {
-    const annb_store *store = l->stores[i];
-    for (uint32_t part = 0; part < store->manifest.n_parts; part++) {
-      const annb_fmt_part_matrix *pm = annb_find_part_matrix(store, part, source->numbers[i]);
-      if (!pm) continue;
-      const uint8_t *its = pm->gene_order == ANNB_NONE ? none : store->manifest.objects[pm->gene_order].sha256;
-      if (order && memcmp(order, its, sizeof none))
-        return annb_fail(err, ANNB_EINVAL, store->path, "matrix '%s' has parts with different gene orders: ask for original order", name);
-      order = its;
-    }
+static annb_status check_stored_order(const annb_store *store, uint32_t matrix, annb_error *err) {
+  const annb_fmt_part_matrix *first = NULL;
+  for (uint32_t part = 0; part < store->manifest.n_parts; part++) {
+    const annb_fmt_part_matrix *pm = annb_find_part_matrix(store, part, matrix);
+    if (!pm) continue;
+    if (annb_part_matrix_mapped(store, part, pm) || (first && first->gene_order != pm->gene_order))
+      return annb_fail(err, ANNB_EINVAL, store->path, "matrix '%s' has parts with different gene orders: ask for original order",
+                       store->matrix_names[matrix]);
+    first = pm;
   }
   return ANNB_OK;
 }
 
-/* The names of genes, where two stores have them, are the same. */
-static annb_status check_names(const annb_store *a, const annb_store *b, annb_error *err) {
-  const annb_joint_column *x, *y;
-  annb_column_info info;
-  annb_status found = annb_store_index_column(a, ANNB_AXIS_VAR, &x, err);
-  if (!found) found = annb_store_index_column(b, ANNB_AXIS_VAR, &y, err);
-  if (found) return found == ANNB_ENOTFOUND ? ANNB_OK : found;
-  annb_joint_column_get_info(x, &info);
-  if (info.kind != ANNB_COLUMN_STRING) return ANNB_OK;
-  uint64_t n = info.length;
-  annb_joint_column_get_info(y, &info);
-  if (info.kind != ANNB_COLUMN_STRING) return ANNB_OK;
-  for (uint64_t i = 0; i < n && i < info.length; i++) {
-    const char *p, *q;
-    uint64_t p_length, q_length;
-    annb_status s = annb_store_column_string(x, i, &p, &p_length, NULL, err);
-    if (!s) s = annb_store_column_string(y, i, &q, &q_length, NULL, err);
-    if (s) return s;
-    if (p_length != q_length || memcmp(p, q, (size_t)p_length))
-      return annb_fail(err, ANNB_EINVAL, b->path,
-                       "gene %llu is '%.*s', in %s it is '%.*s': stores that are read as one need the same genes in the same order", (ull)i, (int)(q_length < 99 ? q_length : 99), q, a->path,
-                       (int)(p_length < 99 ? p_length : 99), p);
-  }
+/* Every row is asked for, so that a part without the matrix would end the epoch. */
+static annb_status check_everywhere(const annb_loader *l, uint32_t matrix, annb_error *err) {
+  const annb_store *store = l->store;
+  const annb_sampler_options *o = &l->options.sampler;
+  if (o->rows || o->num_samples || o->strategy > ANNB_SAMPLE_BUFFER || store->manifest.matrices[matrix].absent == ANNB_ABSENT_ZERO)
+    return ANNB_OK;
+  for (uint32_t part = 0; part < store->manifest.n_parts; part++)
+    if (store->manifest.parts[part].n_rows && !annb_find_part_matrix(store, part, matrix))
+      return annb_fail_row(err, ANNB_ENOTFOUND, store->path, (int64_t)store->part_first[part],
+                           "rows from %llu on are in part %u, which has no matrix '%s': choose rows of the others",
+                           (ull)store->part_first[part], part, store->matrix_names[matrix]);
   return ANNB_OK;
 }
 
 static annb_status find_matrix(const annb_loader *l, annb_loader_source *source, const annb_loader_matrix *asked, annb_error *err) {
-  annb_status s = ANNB_OK;
-  source->numbers = zeroed(l->n_stores, sizeof *source->numbers);
-  if (!source->numbers) return annb_fail_memory(err);
-  for (uint32_t i = 0; !s && i < l->n_stores; i++) {
-    annb_fetch_options resolved;
-    annb_matrix_info info;
-    s = annb_store_find_matrix(l->stores[i], asked->name, &source->numbers[i], err);
-    if (!s) s = annb_store_matrix(l->stores[i], source->numbers[i], &info, err);
-    if (!s) s = annb_fetch_resolve(l->stores[i], source->numbers[i], &asked->fetch, &resolved, err);
-    if (s) return s;
-    if (i == 0) {
-      source->fetch = resolved;
-      source->n_cols = info.n_cols;
-    } else if (info.n_cols != source->n_cols || (info.axes == ANNB_OBS_VAR && (s = check_names(l->stores[0], l->stores[i], err)))) {
-      return s ? s : annb_fail(err, ANNB_EINVAL, l->stores[i]->path, "matrix '%s' has %llu columns, in %s it has %llu", asked->name,
-                               (ull)info.n_cols, l->stores[0]->path, (ull)source->n_cols);
-    } else if (resolved.dtype != source->fetch.dtype) {
-      return annb_fail(err, ANNB_EINVAL, l->stores[i]->path, "matrix '%s' has dtype %s, in %s it has %s: ask for a dtype", asked->name,
-                       annb_dtype_name(resolved.dtype), l->stores[0]->path, annb_dtype_name(source->fetch.dtype));
-    }
-  }
-  return asked->fetch.gene_order == ANNB_GENES_STORED ? check_stored_order(l, source, asked->name, err) : ANNB_OK;
+  annb_matrix_info info;
+  annb_status s = annb_store_find_matrix(l->store, asked->name, &source->number, err);
+  if (!s) s = annb_store_matrix(l->store, source->number, &info, err);
+  if (!s) s = annb_fetch_resolve(l->store, source->number, &asked->fetch, &source->fetch, err);
+  if (!s) s = check_everywhere(l, source->number, err);
+  if (s) return s;
+  source->n_cols = info.n_cols;
+  return asked->fetch.gene_order == ANNB_GENES_STORED ? check_stored_order(l->store, source->number, err) : ANNB_OK;
 }
 
 static annb_status take_genes(annb_loader_source *source, const annb_loader_matrix *asked, annb_error *err) {
@@ -163,82 +132,17 @@ static annb_status take_matrices(annb_loader *l, const annb_loader_options *o, a
 
 /* ---- labels ---- */
 
-static annb_status category_name(const annb_column *categories, uint64_t code, const char **bytes, uint64_t *length, annb_error *err) {
+static annb_status open_label(const annb_loader *l, const annb_joint_column **label, const char *name, annb_error *err) {
   annb_column_info info;
-  const void *values;
-  annb_column_get_info(categories, &info);
-  if (info.kind == ANNB_COLUMN_STRING) return annb_column_string(categories, code, bytes, length, NULL, err);
-  annb_status s = annb_column_values(categories, code, 1, &values, NULL, err);
-  if (s) return s;
-  *bytes = values;
-  *length = annb_dtype_size(info.dtype);
-  return ANNB_OK;
-}
-
-static annb_status add_category(annb_loader_names *label, uint32_t store, uint64_t code, annb_error *err) {
-  uint64_t n = label->n_categories;
-  if ((n & (n + 1)) == 0) { /* room grows to the next power of two, less one */
-    uint32_t *stores = realloc(label->category_store, (size_t)(2 * n + 1) * sizeof *stores);
-    if (stores) label->category_store = stores;
-    uint64_t *codes = realloc(label->category_code, (size_t)(2 * n + 1) * sizeof *codes);
-    if (codes) label->category_code = codes;
-    if (!stores || !codes) return annb_fail_memory(err);
-  }
-  label->category_store[n] = store;
-  label->category_code[n] = code;
-  label->n_categories++;
-  return ANNB_OK;
-}
-
-static annb_status name_of(const annb_loader_names *label, uint64_t code, const char **bytes, uint64_t *length, annb_error *err) {
-  const annb_column *categories;
-  annb_status s = annb_joint_column_categories(label->columns[label->category_store[code]], &categories, err);
-  return s ? s : category_name(categories, label->category_code[code], bytes, length, err);
-}
-
-/* The categories of a store among those known, which are searched one by one: there are few. */
-static annb_status join_categories(annb_loader_names *label, uint32_t store, uint64_t n, annb_error *err) {
-  const annb_column *categories;
-  annb_status s = annb_joint_column_categories(label->columns[store], &categories, err);
-  uint64_t n_known = label->n_categories;
-  if (!s && n_known && !(label->remaps[store] = zeroed(n, sizeof **label->remaps))) s = annb_fail_memory(err);
-  for (uint64_t code = 0; !s && code < n; code++) {
-    const char *p, *q;
-    uint64_t p_length, q_length, found = UINT64_MAX;
-    if (n_known) s = category_name(categories, code, &p, &p_length, err);
-    for (uint64_t i = 0; !s && i < n_known && found == UINT64_MAX; i++) {
-      s = name_of(label, i, &q, &q_length, err);
-      if (!s && p_length == q_length && !memcmp(p, q, (size_t)p_length)) found = i;
-    }
-    if (s) return s;
-    if (found == UINT64_MAX) {
-      found = label->n_categories;
-      s = add_category(label, store, code, err);
-    }
-    if (label->remaps[store]) label->remaps[store][code] = (int32_t)found;
-  }
-  return s;
-}
-
-static annb_status open_label(annb_loader *l, annb_loader_names *label, const char *name, annb_error *err) {
-  annb_status s = ANNB_OK;
-  label->columns = zeroed(l->n_stores, sizeof *label->columns);
-  label->remaps = zeroed(l->n_stores, sizeof *label->remaps);
-  label->name = name ? strdup(name) : NULL;
   if (!name) return WRONG("a label of the loader has no name");
-  if (!label->columns || !label->remaps || !label->name) return annb_fail_memory(err);
-  for (uint32_t i = 0; !s && i < l->n_stores; i++) {
-    annb_column_info info;
-    s = annb_store_find_column(l->stores[i], ANNB_AXIS_OBS, name, &label->columns[i], err);
-    if (s) return s;
-    annb_joint_column_get_info(label->columns[i], &info);
-    if (info.kind != ANNB_COLUMN_CATEGORICAL)
-      return annb_fail(err, ANNB_EINVAL, l->stores[i]->path, "obs column '%s' is not categorical; labels must be", name);
-    if (info.n_categories > INT32_MAX)
-      return annb_fail(err, ANNB_ERANGE, l->stores[i]->path, "obs column '%s' has over 2^31 categories", name);
-    s = join_categories(label, i, info.n_categories, err);
-  }
-  return s;
+  annb_status s = annb_store_find_column(l->store, ANNB_AXIS_OBS, name, label, err);
+  if (s) return s;
+  annb_joint_column_get_info(*label, &info);
+  if (info.kind != ANNB_COLUMN_CATEGORICAL)
+    return annb_fail(err, ANNB_EINVAL, l->store->path, "obs column '%s' is not categorical; labels must be", name);
+  if (info.n_categories > INT32_MAX)
+    return annb_fail(err, ANNB_ERANGE, l->store->path, "obs column '%s' has over 2^31 categories", name);
+  return ANNB_OK;
 }
 
 static annb_status take_labels(annb_loader *l, const annb_loader_options *o, annb_error *err) {
@@ -251,33 +155,32 @@ static annb_status take_labels(annb_loader *l, const annb_loader_options *o, ann
   return s;
 }
 
-/* Rows of one store next to each other are asked for together. */
-annb_status annb_loader_codes(const annb_loader *l, uint32_t number, const uint64_t *rows, uint64_t n, int32_t *codes, annb_error *err) {
-  const annb_loader_names *label = &l->labels[number];
-  annb_status s = ANNB_OK;
-  if (l->n_stores == 1) return annb_store_column_codes(label->columns[0], rows, (size_t)n, codes, err);
-  for (uint64_t i = 0; !s && i < n; i++) {
-    uint64_t row = rows[i];
-    uint32_t store = annb_loader_store_of(l, &row);
-    s = annb_store_column_codes(label->columns[store], &row, 1, &codes[i], err);
-    if (!s && codes[i] >= 0 && label->remaps[store]) codes[i] = label->remaps[store][codes[i]];
-  }
-  return s;
-}
-
 annb_status annb_loader_label(const annb_loader *loader, uint32_t label, uint64_t *n_categories, annb_error *err) {
+  annb_column_info info;
   if (!loader || !n_categories || label >= loader->n_labels) return WRONG("there is no label %u", label);
-  *n_categories = loader->labels[label].n_categories;
+  annb_joint_column_get_info(loader->labels[label], &info);
+  *n_categories = info.n_categories;
   return ANNB_OK;
 }
 
 annb_status annb_loader_category(const annb_loader *loader, uint32_t label, uint64_t code, const char **bytes, uint64_t *length,
                                  annb_error *err) {
+  const annb_column *categories;
+  annb_column_info info;
+  const void *values;
   if (!loader || !bytes || !length || label >= loader->n_labels) return WRONG("there is no label %u", label);
-  if (code >= loader->labels[label].n_categories)
-    return annb_fail(err, ANNB_ERANGE, NULL, "label '%s' has %llu categories, there is no category %llu", loader->labels[label].name,
-                     (ull)loader->labels[label].n_categories, (ull)code);
-  return name_of(&loader->labels[label], code, bytes, length, err);
+  annb_status s = annb_joint_column_categories(loader->labels[label], &categories, err);
+  if (s) return s;
+  annb_column_get_info(categories, &info);
+  if (code >= info.length)
+    return annb_fail(err, ANNB_ERANGE, NULL, "label '%s' has %llu categories, there is no category %llu", info.name, (ull)info.length,
+                     (ull)code);
+  if (info.kind == ANNB_COLUMN_STRING) return annb_column_string(categories, code, bytes, length, NULL, err);
+  s = annb_column_values(categories, code, 1, &values, NULL, err);
+  if (s) return s;
+  *bytes = values;
+  *length = annb_dtype_size(info.dtype);
+  return ANNB_OK;
 }
 
 /* ---- open and close ---- */
@@ -300,11 +203,11 @@ annb_status annb_loader_open(const annb_store *const *stores, uint32_t n_stores,
   if (!l) return annb_fail_memory(err);
   l->options = *options;
   annb_status s = check_numbers(&l->options, err);
-  if (!s) s = take_stores(l, stores, n_stores, err);
+  if (!s) s = take_stores(l, stores, n_stores, options->join, err);
   if (!s) s = take_matrices(l, options, err);
   if (!s) s = take_labels(l, options, err);
   if (!s) s = open_sampler(l, err);
-  if (!s && !(l->pool = annb_pool_open(l->n_matrices, l->n_labels, l->options.n_ring + 2))) s = annb_fail_memory(err);
+  if (!s && !(l->pool = annb_pool_open(l->n_matrices, l->n_labels, l->options.n_ring + 2, l->options.reuse))) s = annb_fail_memory(err);
   if (s) annb_loader_free(l);
   else *out = l;
   return s;
@@ -317,28 +220,16 @@ static void free_matrix(annb_loader_source *source) {
     free(source->projections);
     source->projections = next;
   }
-  free(source->numbers);
   free(source->genes);
-}
-
-static void free_label(annb_loader_names *label, uint32_t n_stores) {
-  for (uint32_t i = 0; label->remaps && i < n_stores; i++) free(label->remaps[i]);
-  free(label->remaps);
-  free(label->columns);
-  free(label->category_store);
-  free(label->category_code);
-  free(label->name);
 }
 
 void annb_loader_free(annb_loader *l) {
   for (uint32_t i = 0; i < l->n_matrices; i++) free_matrix(&l->matrices[i]);
-  for (uint32_t i = 0; i < l->n_labels; i++) free_label(&l->labels[i], l->n_stores);
   annb_pool_close(l->pool);
   annb_plan_close(l->plan);
   annb_sampler_close(l->sampler);
   free(l->matrices);
   free(l->labels);
-  free(l->stores);
-  free(l->first);
+  annb_store_close(l->own);
   free(l);
 }

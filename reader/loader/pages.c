@@ -5,12 +5,12 @@ enum { NEAR = 16384, SAMPLE = 24 };
 
 /* A run of bytes of a segment's file. */
 typedef struct span {
-  const annb_segment *segment;
+  annb_segment *segment;
   uint64_t first, end;
 } span;
 
 /* Join it to the last one when it is near. */
-static void add(span *spans, uint64_t *n, const annb_segment *segment, uint64_t first, uint64_t end, uint64_t nearness) {
+static void add(span *spans, uint64_t *n, annb_segment *segment, uint64_t first, uint64_t end, uint64_t nearness) {
   span *last = *n ? &spans[*n - 1] : NULL;
   if (last && last->segment == segment && first >= last->first && first <= last->end + nearness) {
     if (end > last->end) last->end = end;
@@ -29,8 +29,18 @@ static bool all_resident(const annb_planner *planner, const span *spans, uint64_
   return true;
 }
 
+/* What of the map was not asked for comes by single pages: the file's own readahead would bring, and drop, far more than is wanted. */
+static void set_scattered(const span *spans, uint64_t n) {
+  for (uint64_t i = 0; i < n; i++) {
+    annb_segment *segment = spans[i].segment;
+    if (i && spans[i - 1].segment == segment) continue;
+    if (!atomic_exchange_explicit(&segment->scattered, true, memory_order_relaxed)) annb_io_set_scattered(&segment->map, true);
+  }
+}
+
 static void ask(annb_planner *planner, const span *spans, uint64_t n) {
   if (all_resident(planner, spans, n)) return;
+  set_scattered(spans, n);
   for (uint64_t i = 0; i < n; i++) {
     annb_io_will_need(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
     planner->bytes_read += spans[i].end - spans[i].first;
@@ -62,4 +72,20 @@ void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t mat
     add(spans, &n, r->segment, offset, offset + r->record.length, NEAR);
   }
   if (spans) ask(planner, spans, n);
+}
+
+void annb_pages_ask_again(const annb_loader *loader, const annb_unit *unit, uint64_t step) {
+  const uint64_t *first = unit->batch_first + (step - unit->first);
+  for (uint32_t m = 0; m < loader->n_matrices; m++)
+    for (uint64_t i = first[0]; i < first[1]; i++) {
+      const annb_located *r = &unit->records[m][i];
+      if (r->record.length) annb_io_will_need(&r->segment->map, (uint64_t)(r->record.data - r->segment->map.data), r->record.length);
+    }
+}
+
+void annb_pages_end(const annb_loader *loader) {
+  for (uint32_t k = 0; k < loader->store->manifest.n_segments; k++) {
+    annb_segment *segment = atomic_load(&loader->store->segments[k]);
+    if (segment && atomic_exchange_explicit(&segment->scattered, false, memory_order_relaxed)) annb_io_set_scattered(&segment->map, false);
+  }
 }

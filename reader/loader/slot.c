@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, TRIES = 1 << 20 };
 
 /* The lock is only ever tried: a child may find it held by a thread that it has not. */
 struct annb_pool {
@@ -11,17 +11,18 @@ struct annb_pool {
   annb_slot *free;
   uint32_t n_free, n_kept, n_matrices, n_labels;
   size_t most_bytes; /* of a slot that is kept */
-  bool closed;
+  bool closed, keeps;
 };
 
-annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept) {
+annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept, bool keeps) {
   annb_pool *pool = calloc(1, sizeof *pool);
   if (!pool) return NULL;
   atomic_init(&pool->holders, 1);
   pthread_mutex_init(&pool->lock, NULL);
   pool->n_matrices = n_matrices;
   pool->n_labels = n_labels;
-  pool->n_kept = n_kept;
+  pool->n_kept = keeps ? UINT32_MAX : n_kept;
+  pool->keeps = keeps;
   pool->most_bytes = SIZE_MAX;
   return pool;
 }
@@ -34,11 +35,17 @@ static void drop_pool(annb_pool *pool) {
   free(pool);
 }
 
+static void free_buffer(annb_slot_buffer *buffer) {
+  for (uint32_t i = 0; i < buffer->n_before; i++) free(buffer->before[i]);
+  free(buffer->before);
+  free(buffer->data);
+}
+
 static void free_slot(annb_slot *slot) {
   for (uint32_t i = 0; slot->buffers && i < slot->n_matrices; i++)
-    for (int j = 0; j < 3; j++) free(slot->buffers[i][j].data);
-  for (uint32_t i = 0; slot->label_buffers && i < slot->n_labels; i++) free(slot->label_buffers[i].data);
-  free(slot->rows.data);
+    for (int j = 0; j < 3; j++) free_buffer(&slot->buffers[i][j]);
+  for (uint32_t i = 0; slot->label_buffers && i < slot->n_labels; i++) free_buffer(&slot->label_buffers[i]);
+  free_buffer(&slot->rows);
   free(slot->matrices);
   free(slot->buffers);
   free(slot->labels);
@@ -55,9 +62,15 @@ static annb_slot *new_slot(const annb_pool *pool) {
   slot->buffers = calloc((size_t)slot->n_matrices + 1, sizeof *slot->buffers);
   slot->labels = calloc((size_t)slot->n_labels + 1, sizeof *slot->labels);
   slot->label_buffers = calloc((size_t)slot->n_labels + 1, sizeof *slot->label_buffers);
-  if (slot->matrices && slot->buffers && slot->labels && slot->label_buffers) return slot;
-  free_slot(slot);
-  return NULL;
+  if (!slot->matrices || !slot->buffers || !slot->labels || !slot->label_buffers) {
+    free_slot(slot);
+    return NULL;
+  }
+  slot->rows.keeps = pool->keeps;
+  for (uint32_t i = 0; i < slot->n_matrices; i++)
+    for (int j = 0; j < 3; j++) slot->buffers[i][j].keeps = pool->keeps;
+  for (uint32_t i = 0; i < slot->n_labels; i++) slot->label_buffers[i].keeps = pool->keeps;
+  return slot;
 }
 
 annb_slot *annb_pool_get(annb_pool *pool) {
@@ -88,9 +101,12 @@ static size_t slot_bytes(const annb_slot *slot) {
 
 void annb_slot_give_back(annb_slot *slot) {
   annb_pool *pool = slot->pool;
-  bool kept = false;
-  if (!pthread_mutex_trylock(&pool->lock)) {
+  int tries = pool->keeps ? TRIES : 1;
+  bool kept = false, free_it = !pool->keeps; /* that lock of a parent's thread is never free again: then the memory stays for ever */
+  while (tries && pthread_mutex_trylock(&pool->lock)) tries--;
+  if (tries) {
     kept = !pool->closed && pool->n_free < pool->n_kept && slot_bytes(slot) <= pool->most_bytes;
+    free_it = true;
     if (kept) {
       slot->next = pool->free;
       pool->free = slot;
@@ -98,7 +114,7 @@ void annb_slot_give_back(annb_slot *slot) {
     }
     pthread_mutex_unlock(&pool->lock);
   }
-  if (!kept) free_slot(slot);
+  if (!kept && free_it) free_slot(slot);
   drop_pool(pool);
 }
 
@@ -121,7 +137,12 @@ void *annb_slot_room(annb_slot_buffer *buffer, size_t size) {
   if (buffer->data && buffer->size >= size) return buffer->data;
   if (size > SIZE_MAX / 2) return NULL;
   size_t room = (size + size / 4 + ALIGN) / ALIGN * ALIGN; /* more, so that batches of like size do not each allocate */
-  free(buffer->data);
+  if (buffer->keeps && buffer->data) {
+    void **before = realloc(buffer->before, ((size_t)buffer->n_before + 1) * sizeof *before);
+    if (!before) return NULL;
+    buffer->before = before;
+    before[buffer->n_before++] = buffer->data;
+  } else free(buffer->data);
   buffer->data = aligned_alloc(ALIGN, room);
   buffer->size = buffer->data ? room : 0;
   return buffer->data;

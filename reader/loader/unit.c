@@ -12,6 +12,7 @@ void annb_unit_free(annb_unit *unit) {
   free(unit->batches);
   free(unit->order);
   free(unit->spare);
+  free(unit->reading.room.data);
   for (uint32_t i = 0; i < ANNB_LOADER_MAX_MATRICES; i++) free(unit->records[i]);
   *unit = (annb_unit){0};
 }
@@ -84,24 +85,18 @@ static void sort_places(annb_unit *unit) {
   unit->spare = to;
 }
 
-/* Where each row is: segment and row of it. The locators remember where the row before was. */
+/* Where each row is: segment and row of it. The locator remembers where the row before was. */
 static void find_places(annb_planner *planner, annb_unit *unit, uint32_t matrix) {
   const annb_loader *loader = planner->loader;
   const annb_loader_source *source = &loader->matrices[matrix];
   annb_locator locator;
   annb_error err;
-  uint32_t store = UINT32_MAX;
+  (void)annb_locator_begin(&locator, loader->store, source->number, &source->fetch, &err); /* the matrix is there */
   for (uint64_t i = 0; i < unit->n_rows; i++) {
     uint64_t place = unit->order[i], row = unit->rows[place];
-    uint32_t of = annb_loader_store_of(loader, &row);
-    annb_status s = ANNB_OK;
-    if (of != store) s = annb_locator_begin(&locator, loader->stores[of], source->numbers[of], &source->fetch, &err);
-    store = of;
-    if (!s) s = annb_locate_place(&locator, row, &unit->records[matrix][place], &err);
-    if (!s) continue;
+    if (!annb_locate_place(&locator, row, &unit->records[matrix][place], &err)) continue;
     unit->records[matrix][place] = (annb_located){.store_row = row};
     annb_unit_fail(unit, place, &err);
-    store = UINT32_MAX;
   }
 }
 
@@ -199,14 +194,19 @@ static void locate_in_map(annb_unit *unit, uint32_t matrix) {
   }
 }
 
-void annb_unit_records(annb_planner *planner, annb_unit *unit) {
+void annb_unit_begin(annb_planner *planner, annb_unit *unit) {
+  if (unit->n_rows && planner->loader->n_matrices && planner->loader->access == ANNB_ACCESS_PREAD) annb_reads_begin(planner, unit);
+}
+
+void annb_unit_finish(annb_planner *planner, annb_unit *unit) {
   annb_loader *loader = planner->loader;
-  for (uint32_t i = 0; unit->n_rows && i < loader->n_matrices; i++) {
-    if (loader->access == ANNB_ACCESS_PREAD) annb_reads_records(planner, unit, i);
-    else {
+  if (!unit->n_rows) return;
+  for (uint32_t i = 0; i < loader->n_matrices; i++) {
+    if (loader->access == ANNB_ACCESS_MMAP) {
       locate_in_map(unit, i);
       annb_pages_ask_records(planner, unit, i);
     }
     if (loader->matrices[i].genes) set_genes(&loader->matrices[i], unit, i);
   }
+  if (loader->n_matrices && loader->access == ANNB_ACCESS_PREAD) annb_reads_finish(planner, unit);
 }

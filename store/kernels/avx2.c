@@ -4,6 +4,7 @@
 #ifdef ANNB_HAVE_AVX2
 
 #include "bit_positions.h"
+#include "lead.h"
 #include "places.h"
 #include "words.h"
 #include "x86_vector.h"
@@ -13,6 +14,7 @@
 
 static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
 
+INLINE __m128i load64(const void *p) { return _mm_loadl_epi64((const __m128i *)p); }
 INLINE __m128i load128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 INLINE __m256i load256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x); }
@@ -22,47 +24,110 @@ INLINE void store256(void *p, __m256i x) { _mm256_storeu_si256((__m256i *)p, x);
 static const uint8_t from_one[32] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
                                      17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
 
-/* Positions of the ones of byte j of the word. */
-INLINE uint8_t *unary_byte(uint64_t word, unsigned j, uint64_t base, uint8_t *ones) {
-  uint32_t byte = (uint32_t)(word >> 8 * j & 255);
-  uint64_t places = annb_bit_positions[byte] + base + 8 * j * UINT64_C(0x0101010101010101); /* no carry: at most 7 + 192 + 56 */
-  memcpy(ones, &places, 8);
+/* Positions of the ones of one byte; *base, the position of its first bit, moves on. */
+INLINE uint8_t *unary_byte(uint32_t byte, __m128i *base, uint8_t *ones) {
+  __m128i places = _mm_add_epi8(load64(&annb_bit_positions[byte]), *base);
+  _mm_storel_epi64((__m128i *)(void *)ones, places);
+  *base = _mm_add_epi8(*base, _mm_set1_epi8(8));
   return ones + (uint32_t)_mm_popcnt_u32(byte);
 }
 
-INLINE uint8_t *unary_word(uint64_t word, uint64_t base, uint8_t *ones) {
-  ones = unary_byte(word, 0, base, ones);
-  ones = unary_byte(word, 1, base, ones);
-  ones = unary_byte(word, 2, base, ones);
-  ones = unary_byte(word, 3, base, ones);
-  ones = unary_byte(word, 4, base, ones);
-  ones = unary_byte(word, 5, base, ones);
-  ones = unary_byte(word, 6, base, ones);
-  return unary_byte(word, 7, base, ones);
+INLINE uint8_t *unary_word(uint64_t word, __m128i *base, uint8_t *ones) {
+  ones = unary_byte(word & 255, base, ones);
+  ones = unary_byte(word >> 8 & 255, base, ones);
+  ones = unary_byte(word >> 16 & 255, base, ones);
+  ones = unary_byte(word >> 24 & 255, base, ones);
+  ones = unary_byte(word >> 32 & 255, base, ones);
+  ones = unary_byte(word >> 40 & 255, base, ones);
+  ones = unary_byte(word >> 48 & 255, base, ones);
+  return unary_byte((uint32_t)(word >> 56), base, ones);
 }
 
 AVX2 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
-  const uint64_t step = UINT64_C(0x4040404040404040), wrap = UINT64_C(0xC0C0C0C0C0C0C0C0);
   uint8_t *at = ones, *end = ones + n;
   const uint8_t *last = bits + size / 8 * 8;
-  uint64_t word, base = 0;
+  __m128i base = _mm_setzero_si128();
+  uint64_t word;
   if (size > 0 && bits[size - 1] == 0) return false;
-  for (; bits < last; bits += 8, base = (base + step) & wrap) {
+  for (; bits < last; bits += 8) {
     memcpy(&word, bits, 8);
     if (word == 0 || at > end) return false; /* a word writes at most 64 past `end` */
-    at = unary_word(word, base, at);
+    at = unary_word(word, &base, at);
   }
   if (size % 8) {
     word = 0;
     memcpy(&word, bits, size % 8);
     if (at > end) return false;
-    at = unary_word(word, base, at);
+    at = unary_word(word, &base, at);
   }
   if (at != end) return false;
   __m256i next = _mm256_add_epi8(_mm256_set1_epi8((char)end[-1]), load256(from_one));
   store256(end, next);
   store256(end + 32, _mm256_add_epi8(next, _mm256_set1_epi8(32)));
   return true;
+}
+
+/* ---- leading ids ---- */
+
+/* For each byte: how `pshufb` puts those of 8 numbers of 16 bits together that its ones mark. */
+#define PAIR(x, j) (uint16_t)((UINT64_C(x) >> 8 * (j) & 7) * 0x0202 + 0x0100)
+#define TOGETHER(x) {PAIR(x, 0), PAIR(x, 1), PAIR(x, 2), PAIR(x, 3), PAIR(x, 4), PAIR(x, 5), PAIR(x, 6), PAIR(x, 7)}
+_Alignas(64) static const uint16_t together[256][8] = {ANNB_BIT_POSITIONS(TOGETHER)};
+
+/* Where ids come from, the table or positions, and where they go, one of the two. */
+typedef struct lead {
+  const uint16_t *table;
+  __m128i base;
+  uint16_t *narrow;
+  uint32_t *wide;
+} lead;
+
+INLINE void lead_byte(uint32_t byte, bool mapped, bool widen, lead *l) {
+  __m128i ids = mapped ? _mm_shuffle_epi8(load128(l->table), load128(together[byte]))
+                       : _mm_add_epi16(_mm_cvtepu8_epi16(load64(&annb_bit_positions[byte])), l->base);
+  uint32_t n = (uint32_t)_mm_popcnt_u32(byte);
+  if (mapped) l->table += 8;
+  else l->base = _mm_add_epi16(l->base, _mm_set1_epi16(8));
+  if (widen) {
+    store256(l->wide, _mm256_cvtepu16_epi32(ids));
+    l->wide += n;
+  } else {
+    _mm_storeu_si128((__m128i *)(void *)l->narrow, ids);
+    l->narrow += n;
+  }
+}
+
+INLINE size_t lead_of(const uint8_t *bits, size_t size, size_t n, uint32_t limit, bool mapped, bool widen, lead l) {
+  uint64_t word = UINT64_MAX;
+  size_t done = 0, bit = 0;
+  for (; done < n; bit += 64) {
+    uint64_t before = word;
+    if (bit >= limit || bit / 8 >= size) return 0;
+    word = 0;
+    if (size - bit / 8 >= 8) memcpy(&word, bits + bit / 8, 8);
+    else memcpy(&word, bits + bit / 8, size - bit / 8);
+    if (word == 0 || annb_lead_far(word, before)) return 0;
+    lead_byte(word & 255, mapped, widen, &l);
+    lead_byte(word >> 8 & 255, mapped, widen, &l);
+    lead_byte(word >> 16 & 255, mapped, widen, &l);
+    lead_byte(word >> 24 & 255, mapped, widen, &l);
+    lead_byte(word >> 32 & 255, mapped, widen, &l);
+    lead_byte(word >> 40 & 255, mapped, widen, &l);
+    lead_byte(word >> 48 & 255, mapped, widen, &l);
+    lead_byte((uint32_t)(word >> 56), mapped, widen, &l);
+    done += (size_t)_mm_popcnt_u64(word);
+  }
+  bit = annb_lead_end(bit, word, done - n);
+  return bit <= limit ? bit : 0;
+}
+
+AVX2 static size_t lead16(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids) {
+  return lead_of(bits, size, n, limit, false, false, (lead){.base = _mm_setzero_si128(), .narrow = ids});
+}
+
+AVX2 static size_t lead32(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids) {
+  if (table) return lead_of(bits, size, n, limit, true, true, (lead){.table = table, .wide = ids});
+  return lead_of(bits, size, n, limit, false, true, (lead){.base = _mm_setzero_si128(), .wide = ids});
 }
 
 /* ---- low bits ---- */
@@ -107,6 +172,12 @@ INLINE __m256i codes_of(const recipe *r, __m128i quotients, const uint8_t *lows)
   return _mm256_add_epi16(_mm256_sll_epi16(_mm256_cvtepu8_epi16(quotients), r->k), low16(r, lows));
 }
 
+/* The first n; the codes after the last do not count. */
+INLINE __m128i first_bytes(__m128i x, uint32_t n) {
+  static const uint8_t mask[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+  return n >= 16 ? x : _mm_and_si128(x, load128(mask + 16 - n));
+}
+
 /* Quotients above 63 have one of the two top bits set. */
 INLINE bool too_large(__m128i all) { return !_mm_testz_si128(all, _mm_set1_epi8((char)0xC0)); }
 
@@ -128,7 +199,8 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
   const __m256i lane = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m256i steps = _mm256_set1_epi16((short)(16 * add));
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  __m256i base = _mm256_mullo_epi16(lane, _mm256_set1_epi16((short)add)), carry, total; /* of each lane, so that only gaps are summed */
+  __m256i carry, total, base = _mm256_mullo_epi16(lane, _mm256_set1_epi16((short)add)); /* of each lane, so that only gaps are summed */
+  base = _mm256_adds_epu16(base, _mm256_set1_epi16((short)seq->start));
   __m128i all = _mm_setzero_si128();
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
@@ -136,7 +208,7 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
     uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
     for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
       __m128i q = quotients16(ones + i);
-      if (n - i >= 16) all = _mm_or_si128(all, q);
+      all = _mm_or_si128(all, first_bytes(q, n - i));
       __m256i sums = prefix16(codes_of(&r, q, lows), &carry, &total);
       __m256i x = _mm256_adds_epu16(_mm256_adds_epu16(sums, base), carry);
       if (narrow) store256(narrow + i, x);
@@ -146,8 +218,6 @@ INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint1
       }
       base = _mm256_adds_epu16(base, _mm256_adds_epu16(total, steps));
     }
-    for (uint32_t i = n & ~15u; i < n; i++) /* the codes after the last do not count */
-      if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
     ones += n;
     if (narrow) narrow += n;
     else wide += n;
@@ -171,15 +241,51 @@ AVX2 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
     uint32_t n = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
     for (uint32_t i = 0; i < n; i += 16, lows += 2 * r.width) {
       __m128i q = quotients16(ones + i);
-      if (n - i >= 16) all = _mm_or_si128(all, q);
+      all = _mm_or_si128(all, first_bytes(q, n - i));
       store256(codes + i, codes_of(&r, q, lows));
     }
-    for (uint32_t i = n & ~15u; i < n; i++)
-      if ((uint8_t)(ones[i] - ones[(ptrdiff_t)i - 1] - 1) > ANNB_RICE_MAX_QUOTIENT) return false;
     ones += n;
     codes += n;
     left -= n;
   }
+  return !too_large(all);
+}
+
+INLINE void put_floats8(__m256i x, __m256i base, uint8_t *out) {
+  _mm256_storeu_ps((float *)(void *)out, _mm256_cvtepi32_ps(_mm256_add_epi32(x, base)));
+}
+
+/* Without low parts the codes are the quotients. */
+INLINE void put_floats16(const recipe *r, __m128i q, const uint8_t *lows, __m256i base, uint8_t *out) {
+  if (r->width == 0) {
+    put_floats8(_mm256_cvtepu8_epi32(q), base, out);
+    put_floats8(_mm256_cvtepu8_epi32(_mm_srli_si128(q, 8)), base, out + 32);
+    return;
+  }
+  __m256i x = codes_of(r, q, lows);
+  put_floats8(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)), base, out);
+  put_floats8(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)), base, out + 32);
+}
+
+AVX2 static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  const __m256i add = _mm256_set1_epi32(base);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m128i all = _mm_setzero_si128();
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t in_group = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < in_group; i += 16, lows += 2 * r.width) {
+      __m128i q = quotients16(ones + i);
+      all = _mm_or_si128(all, first_bytes(q, in_group - i));
+      put_floats16(&r, q, lows, add, out + 4 * i);
+    }
+    ones += in_group;
+    out += 4 * in_group;
+    left -= in_group;
+  }
+  const __m256 rest = _mm256_cvtepi32_ps(add);
+  for (size_t i = seq->n; i < n; i += 8, out += 32) _mm256_storeu_ps((float *)(void *)out, rest);
   return !too_large(all);
 }
 
@@ -216,7 +322,7 @@ INLINE bool too_large32(__m256i all) { return !_mm256_testz_si256(all, _mm256_se
 AVX2 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
   const __m256i step = _mm256_set1_epi32((int)add), last = _mm256_set1_epi32(7);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  __m256i base = _mm256_setzero_si256(), all = base, q;
+  __m256i base = _mm256_set1_epi32((int)seq->start), all = _mm256_setzero_si256(), q;
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
     unsigned k = annb_rice_param(seq, g);
@@ -353,8 +459,8 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_avx2 = {"avx2", usable, annb_hash64_avx2, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
-                                      map,    to_f32, look_up, sort,   narrow,  scatter, expand};
+const annb_kernel annb_kernel_avx2 = {"avx2", usable, annb_hash64_avx2, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
+                                      codes32, floats16, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_avx2; /* a translation unit is not empty */

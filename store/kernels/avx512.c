@@ -3,6 +3,7 @@
 
 #if defined(ANNB_HAVE_AVX512) || defined(ANNB_SIMDE)
 
+#include "lead.h"
 #include "places.h"
 #include "words.h"
 #include "x86_vector.h"
@@ -73,6 +74,55 @@ AVX512 static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *on
   if (at != end) return false;
   store512(end, _mm512_add_epi8(load512(iota), _mm512_set1_epi8((char)(end[-1] + 1))));
   return true;
+}
+
+/* ---- leading ids ---- */
+
+INLINE void put_ids(__m512i x, uint16_t *narrow, uint32_t *wide) {
+  if (narrow) {
+    store512(narrow, x);
+    return;
+  }
+  store512(wide, _mm512_cvtepu16_epi32(_mm512_castsi512_si256(x)));
+  store512(wide + 16, _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(x, 1)));
+}
+
+INLINE __m512i compress16(uint32_t chosen, __m512i x) {
+  __m512i zero = _mm512_setzero_si512();
+#ifndef ANNB_SIMDE
+  __asm__("" : "+v"(zero));
+#endif
+  return _mm512_mask_compress_epi16(zero, chosen, x);
+}
+
+/* To one of the two. Half a word at a time, which writes 32. */
+INLINE size_t lead_of(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint16_t *narrow, uint32_t *wide) {
+  __m512i places = _mm512_cvtepu8_epi16(load256(iota));
+  size_t done = 0, bit = 0;
+  uint64_t word = UINT64_MAX;
+  for (; done < n; bit += 64) {
+    uint64_t before = word;
+    if (bit >= limit || bit / 8 >= size) return 0;
+    word = load_word(bits + bit / 8, size - bit / 8);
+    if (word == 0 || annb_lead_far(word, before)) return 0;
+    for (unsigned half = 0; half < 64; half += 32) {
+      uint32_t chosen = (uint32_t)(word >> half);
+      __m512i ids = compress16(chosen, table ? load512(table + bit + half) : places);
+      put_ids(ids, narrow ? narrow + done : NULL, narrow ? NULL : wide + done);
+      done += (size_t)__builtin_popcount(chosen);
+      places = _mm512_add_epi16(places, _mm512_set1_epi16(32));
+    }
+  }
+  bit = annb_lead_end(bit, word, done - n);
+  return bit <= limit ? bit : 0;
+}
+
+AVX512 static size_t lead16(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids) {
+  return lead_of(bits, size, n, limit, NULL, ids, NULL);
+}
+
+AVX512 static size_t lead32(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids) {
+  return lead_of(bits, size, n, limit, table, NULL, ids);
 }
 
 /* ---- codes of 16 bits ---- */
@@ -180,21 +230,12 @@ INLINE pair sums_of(const recipe *r, const uint8_t *ones, const uint8_t *lows, s
   return sums;
 }
 
-INLINE void put_ids(__m512i x, uint16_t *narrow, uint32_t *wide) {
-  if (narrow) {
-    store512(narrow, x);
-    return;
-  }
-  store512(wide, _mm512_cvtepu16_epi32(_mm512_castsi512_si256(x)));
-  store512(wide + 16, _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(x, 1)));
-}
-
 /* The ids go to one of the two. */
 INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const __m512i steps = _mm512_set1_epi16((short)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  __m512i base = _mm512_setzero_si512();
-  faults f = {base, base};
+  __m512i base = _mm512_set1_epi16((short)seq->start);
+  faults f = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
     recipe r = recipe_for(annb_rice_param(seq, g));
@@ -241,6 +282,36 @@ AVX512 static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
   return !too_large(all);
 }
 
+INLINE void put_floats(__m512i codes, __m512i base, uint8_t *out) {
+  __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(codes)), high = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(codes, 1));
+  _mm512_storeu_ps(out, _mm512_cvtepi32_ps(_mm512_add_epi32(low, base)));
+  _mm512_storeu_ps(out + 64, _mm512_cvtepi32_ps(_mm512_add_epi32(high, base)));
+}
+
+AVX512 static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  const __m512i add = _mm512_set1_epi32(base);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  __m512i all = _mm512_setzero_si512();
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t in_group = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < in_group; i += 64, lows += 8 * r.width) {
+      __m512i q = quotients(ones + i);
+      pair x = codes_of(&r, q, lows, in_group - i);
+      all = _mm512_or_si512(all, _mm512_maskz_mov_epi8(first64(in_group - i), q));
+      put_floats(x.low, add, out + 4 * i);
+      put_floats(x.high, add, out + 4 * i + 128);
+    }
+    ones += in_group;
+    out += 4 * in_group;
+    left -= in_group;
+  }
+  const __m512 rest = _mm512_cvtepi32_ps(add);
+  for (size_t i = seq->n; i < n; i += 16, out += 64) _mm512_storeu_ps(out, rest);
+  return !too_large(all);
+}
+
 /* ---- codes of 32 bits ---- */
 
 /* For 16 values of up to 15 bits: the four bytes in which each is, where it starts in them, and its bits. */
@@ -277,7 +348,7 @@ INLINE __m512i prefix32(__m512i x) {
 AVX512 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
   const __m512i step = _mm512_set1_epi32((int)add), last = _mm512_set1_epi32(15);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  __m512i base = _mm512_setzero_si512(), all = base;
+  __m512i base = _mm512_set1_epi32((int)seq->start), all = _mm512_setzero_si512();
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
     recipe32 r = recipe32_for(annb_rice_param(seq, g));
@@ -388,8 +459,8 @@ AVX512 static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_avx512 = {"avx512", usable, HASH64, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
-                                        map,      to_f32, look_up, sort,   narrow,  scatter, expand};
+const annb_kernel annb_kernel_avx512 = {"avx512", usable, HASH64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
+                                        codes32,  floats16, widen,  map,    to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_avx512; /* a translation unit is not empty */

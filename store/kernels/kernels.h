@@ -18,6 +18,8 @@
  * 256) of their ones in the unary stream, where ones[-1] is the position before the first. */
 typedef struct annb_rice_seq {
   uint32_t n, first, step; /* the parameter is the nibble times step, which is 1 or 2 */
+  uint32_t start;          /* ids: the sum before the first, at most the limit */
+  uint32_t max_k;          /* no parameter is larger; kernels need not look */
   const uint8_t *params, *lows, *ones;
 } annb_rice_seq;
 
@@ -37,7 +39,13 @@ typedef struct annb_kernel {
    * multiple of 8. Positions after the last count on by one: 64 of them are valid. */
   bool (*unary)(const uint8_t *bits, size_t size, size_t n, uint8_t *ones);
 
-  /* Sums of (code + add), less `add`, for add 0 or 1: false when a quotient exceeds 63 or a sum exceeds `limit` (< 65535; < 2^31). */
+  /* Ids whose gaps have no low parts: the first n > 0 ones of the stream mark them, bit i id i. lead16: the ids; lead32: the same in 32 bits, or
+   * with a table, which has 64 entries more than `limit`, table[id]. Returns how many bits the n ones take; 0 when there are no n, one is
+   * after more than 63 zeros, or the bits are more than `limit` (< 65535). */
+  size_t (*lead16)(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids);
+  size_t (*lead32)(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids);
+
+  /* Sums of (code + add) from the sequence's start on, less `add`, for add 0 or 1: false when a quotient exceeds 63 or a sum exceeds `limit` (< 65535; < 2^31). */
   bool (*ids16)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids);
   bool (*ids32)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids);
   bool (*ids16_wide)(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids); /* what ids16 gives, in 32 bits */
@@ -45,6 +53,8 @@ typedef struct annb_kernel {
   /* The codes themselves: false when a quotient exceeds 63. */
   bool (*codes16)(const annb_rice_seq *seq, uint16_t *codes);
   bool (*codes32)(const annb_rice_seq *seq, uint32_t *codes);
+  /* The same plus base as floats, which hold them exactly, then base itself up to n; out may be unaligned. */
+  bool (*floats16)(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out);
 
   /* out[i] = in[i]; out[i] = table[ids[i]] where all are inside the table; out[i] = codes[i] + base, which floats hold exactly; out of
    * `to_f32` may be unaligned */

@@ -5,6 +5,7 @@
 
 #include "bit_positions.h"
 #include "../hash.h"
+#include "lead.h"
 #include "places.h"
 #include "words.h"
 
@@ -43,6 +44,14 @@ static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
   if (at != end) return false;
   for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
   return true;
+}
+
+static size_t lead16(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids) {
+  return annb_lead_words(bits, size, n, limit, NULL, ids, NULL);
+}
+
+static size_t lead32(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids) {
+  return annb_lead_words(bits, size, n, limit, table, NULL, ids);
 }
 
 /* ---- codes of 16 bits ---- */
@@ -114,7 +123,7 @@ ANNB_INLINE void put_ids(uint16x8_t x, uint16_t *narrow, uint32_t *wide, uint32_
 ANNB_INLINE bool ids_of(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *narrow, uint32_t *wide) {
   const uint16x8_t step = vdupq_n_u16((uint16_t)add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  uint16x8_t base = vdupq_n_u16(0);
+  uint16x8_t base = vdupq_n_u16((uint16_t)seq->start);
   uint8x16_t all = vdupq_n_u8(0);
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
@@ -153,6 +162,35 @@ static bool codes16(const annb_rice_seq *seq, uint16_t *codes) {
     codes += n;
     left -= n;
   }
+  return !too_large(all);
+}
+
+ANNB_INLINE void put_floats(uint16x8_t codes, int32x4_t base, uint8_t *out) {
+  int32x4_t low = vaddq_s32(vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(codes))), base);
+  int32x4_t high = vaddq_s32(vreinterpretq_s32_u32(vmovl_u16(vget_high_u16(codes))), base);
+  vst1q_u8(out, vreinterpretq_u8_f32(vcvtq_f32_s32(low)));
+  vst1q_u8(out + 16, vreinterpretq_u8_f32(vcvtq_f32_s32(high)));
+}
+
+static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  const int32x4_t add = vdupq_n_s32(base);
+  const uint8_t *lows = seq->lows, *ones = seq->ones;
+  uint8x16_t all = vdupq_n_u8(0);
+  uint32_t left = seq->n;
+  for (uint32_t g = 0; left > 0; g++) {
+    recipe r = recipe_for(annb_rice_param(seq, g));
+    uint32_t in_group = left < ANNB_RICE_GROUP ? left : ANNB_RICE_GROUP;
+    for (uint32_t i = 0; i < in_group; i += 16, lows += 2 * r.width) {
+      uint8x16_t q = quotients16(ones + i, in_group - i, &all);
+      put_floats(codes_of(&r, vget_low_u8(q), lows), add, out + 4 * i);
+      put_floats(codes_of(&r, vget_high_u8(q), lows + r.width), add, out + 4 * i + 32);
+    }
+    ones += in_group;
+    out += 4 * in_group;
+    left -= in_group;
+  }
+  const uint8x16_t rest = vreinterpretq_u8_f32(vdupq_n_f32((float)base));
+  for (size_t i = seq->n; i < n; i += 4, out += 16) vst1q_u8(out, rest);
   return !too_large(all);
 }
 
@@ -207,7 +245,7 @@ ANNB_INLINE void put_ids32(uint32x4_t codes, uint32x4_t step, uint32x4_t *base, 
 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
   const uint32x4_t step = vdupq_n_u32(add);
   const uint8_t *lows = seq->lows, *ones = seq->ones;
-  uint32x4_t base = vdupq_n_u32(0);
+  uint32x4_t base = vdupq_n_u32(seq->start);
   uint8x16_t all = vdupq_n_u8(0);
   uint32_t left = seq->n;
   for (uint32_t g = 0; left > 0; g++) {
@@ -326,8 +364,8 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
   }
 }
 
-const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary, ids16,  ids32,   ids16_wide, codes16, codes32, widen,
-                                      map,    to_f32, look_up, sort,   narrow,  scatter, expand};
+const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
+                                      codes32, floats16, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_neon; /* a translation unit is not empty */

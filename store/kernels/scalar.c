@@ -3,6 +3,7 @@
 
 #include "../hash.h"
 #include "bit_positions.h"
+#include "lead.h"
 #include "places.h"
 
 #include <string.h>
@@ -34,6 +35,14 @@ static bool unary(const uint8_t *bits, size_t size, size_t n, uint8_t *ones) {
   if (at != end) return false;
   for (uint8_t place = end[-1], *p = end; p < end + ANNB_KERNEL_OVERREAD; p++) *p = ++place;
   return true;
+}
+
+static size_t lead16(const uint8_t *bits, size_t size, size_t n, uint32_t limit, uint16_t *ids) {
+  return annb_lead_words(bits, size, n, limit, NULL, ids, NULL);
+}
+
+static size_t lead32(const uint8_t *bits, size_t size, size_t n, uint32_t limit, const uint16_t *table, uint32_t *ids) {
+  return annb_lead_words(bits, size, n, limit, table, NULL, ids);
 }
 
 enum { CODES_ROOM = ANNB_RICE_GROUP + 8 };
@@ -87,7 +96,7 @@ static inline bool group_codes(const annb_rice_seq *seq, uint32_t group, const u
 
 static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16_t *ids) {
   uint32_t codes[CODES_ROOM], n;
-  uint64_t sum = 0;
+  uint64_t sum = seq->start;
   const uint8_t *lows = seq->lows;
   for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, ids += n) {
     if (!group_codes(seq, g, &lows, &n, codes)) return false;
@@ -99,7 +108,7 @@ static bool ids16(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint16
 
 static bool ids32(const annb_rice_seq *seq, unsigned add, uint32_t limit, uint32_t *ids) {
   uint32_t codes[CODES_ROOM], n;
-  uint64_t sum = 0;
+  uint64_t sum = seq->start;
   const uint8_t *lows = seq->lows;
   for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, ids += n) {
     if (!group_codes(seq, g, &lows, &n, codes)) return false;
@@ -125,6 +134,21 @@ static bool codes32(const annb_rice_seq *seq, uint32_t *out) {
   for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, out += n) {
     if (!group_codes(seq, g, &lows, &n, codes)) return false;
     for (uint32_t i = 0; i < n; i++) out[i] = (uint32_t)codes[i];
+  }
+  return true;
+}
+
+static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out) {
+  uint32_t codes[CODES_ROOM], k;
+  const uint8_t *lows = seq->lows;
+  float x = (float)base;
+  for (size_t i = seq->n; i < n; i++) memcpy(out + 4 * i, &x, sizeof x);
+  for (uint32_t g = 0; (uint64_t)g * ANNB_RICE_GROUP < seq->n; g++, out += 4 * (size_t)k) {
+    if (!group_codes(seq, g, &lows, &k, codes)) return false;
+    for (uint32_t i = 0; i < k; i++) {
+      x = (float)((int32_t)codes[i] + base);
+      memcpy(out + 4 * (size_t)i, &x, sizeof x);
+    }
   }
   return true;
 }
@@ -179,5 +203,5 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
   memset(by_id, 0, n);
 }
 
-const annb_kernel annb_kernel_scalar = {"scalar", usable, annb_hash64, unary, ids16,  ids32,   ids32, codes16, codes32, widen,
-                                        map,      to_f32, look_up, sort, narrow, scatter, expand};
+const annb_kernel annb_kernel_scalar = {"scalar", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids32, codes16,
+                                        codes32,  floats16, widen,  map,         to_f32, look_up, sort,   narrow, scatter, expand};

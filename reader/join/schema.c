@@ -1,9 +1,9 @@
 /* The common columns of obs (SPEC.md 5.8). */
 #include "join.h"
 
-#include "../../reader/convert_values.h"
 #include "../../store/error.h"
 #include "../../store/maps.h"
+#include "../convert_values.h"
 
 #include <annblock/annblock.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ typedef struct common {
 
 typedef struct schema {
   const annb_join *join;
-  annb_txn *txn;
+  const annb_join_target *target;
   annb_manifest *draft;
   const annb_join_files *files;
   common *all;
@@ -234,11 +234,11 @@ static annb_status write_list(const common *c, annb_arrays_writer *w, uint32_t *
 static annb_status write_lists(schema *x, annb_error *err) {
   annb_arrays_writer *w = NULL;
   annb_status s = ANNB_OK;
-  uint32_t object, row = ANNB_NONE;
+  uint32_t row = ANNB_NONE;
   for (uint32_t i = 0; !s && i < x->n; i++) {
     common *c = &x->all[i];
     if (c->out || c->kind != ANNB_COLUMN_CATEGORICAL || c->object != ANNB_NONE) continue;
-    if (!w) s = annb_arrays_writer_open(x->txn, &w, err);
+    if (!w) s = annb_join_writer_open(x->target, &w, err);
     if (!s) s = write_list(c, w, &c->column, err);
   }
   if (!w) return s;
@@ -246,8 +246,7 @@ static annb_status write_lists(schema *x, annb_error *err) {
     annb_arrays_writer_abort(w);
     return s;
   }
-  s = annb_arrays_writer_close(w, &object, err);
-  if (!s) s = annb_txn_add_to(x->txn, object, x->draft, &row, err);
+  s = annb_join_writer_close(x->target, w, x->draft, &row, err);
   for (uint32_t i = 0; i < x->n; i++)
     if (!x->all[i].out && x->all[i].kind == ANNB_COLUMN_CATEGORICAL && x->all[i].object == ANNB_NONE) x->all[i].object = row;
   return s;
@@ -273,10 +272,9 @@ static bool has_map(const common *c, uint32_t part) { return !c->out && c->maps 
 static annb_status write_maps(schema *x, uint32_t part, annb_error *err) {
   annb_arrays_writer *w = NULL;
   annb_status s = ANNB_OK;
-  uint32_t object;
   for (uint32_t i = 0; !s && i < x->n; i++) {
     if (!has_map(&x->all[i], part)) continue;
-    if (!w) s = annb_arrays_writer_open(x->txn, &w, err);
+    if (!w) s = annb_join_writer_open(x->target, &w, err);
     if (!s) s = write_map(&x->all[i], part, w, err);
   }
   x->draft->parts[part].code_map = ANNB_NONE;
@@ -285,8 +283,7 @@ static annb_status write_maps(schema *x, uint32_t part, annb_error *err) {
     annb_arrays_writer_abort(w);
     return s;
   }
-  s = annb_arrays_writer_close(w, &object, err);
-  return s ? s : annb_txn_add_to(x->txn, object, x->draft, &x->draft->parts[part].code_map, err);
+  return annb_join_writer_close(x->target, w, x->draft, &x->draft->parts[part].code_map, err);
 }
 
 /* ---- rows ---- */
@@ -315,11 +312,12 @@ static void leave_out_odd(schema *x) {
   }
 }
 
-annb_status annb_join_columns(const annb_join *join, annb_txn *txn, const annb_join_files *files, annb_manifest *draft, annb_error *err) {
-  schema x = {.join = join, .txn = txn, .draft = draft, .files = files};
+annb_status annb_join_columns(const annb_join *join, const annb_join_target *target, const annb_join_files *files, annb_manifest *draft,
+                              annb_error *err) {
+  schema x = {.join = join, .target = target, .draft = draft, .files = files};
   draft->n_schema = 0;
   if (files->n < 2) {
-    draft->parts[0].code_map = ANNB_NONE;
+    if (files->n) draft->parts[0].code_map = ANNB_NONE;
     return ANNB_OK;
   }
   annb_status s = take_parts(&x, err);

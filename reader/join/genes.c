@@ -16,7 +16,7 @@ typedef struct gene_list {
 
 typedef struct genes {
   const annb_join *join;
-  annb_txn *txn; /* NULL: only look */
+  const annb_join_target *target; /* NULL: only look */
   annb_manifest *draft;
   uint32_t n, first_new;
   gene_list *lists; /* of the parts, then of the base */
@@ -26,6 +26,7 @@ typedef struct genes {
   uint32_t room;
   uint32_t *store_gene; /* per number in the table: gene of the store, or ANNB_NONE */
   uint32_t n_store;
+  annb_status wrong;   /* what genes that do not match are */
   annb_key_table seen; /* keys of the list in work */
 } genes;
 
@@ -40,10 +41,12 @@ static annb_status open_list(const genes *g, annb_arrays *arrays, uint32_t list,
   char text[256];
   label(g, list, text);
   uint32_t index = arrays ? annb_keys_find(arrays, ANNB_AXIS_VAR, NULL) : ANNB_NONE, key = index;
-  if (index == ANNB_NONE) return annb_fail(err, ANNB_EINPUT, NULL, "%s has no names of genes, which several files in one store need", text);
+  if (index == ANNB_NONE)
+    return annb_fail(err, g->wrong, NULL, "%s has no names of genes, which %s need", text,
+                     g->join->stores ? "stores need to be joined" : "several files in one store");
   if (g->join->key) key = annb_keys_find(arrays, ANNB_AXIS_VAR, g->join->key);
   if (key == ANNB_NONE)
-    return annb_fail(err, ANNB_EINPUT, NULL, "%s has no column '%.200s' in var, which genes are to be matched by", text, g->join->key);
+    return annb_fail(err, g->wrong, NULL, "%s has no column '%.200s' in var, which genes are to be matched by", text, g->join->key);
   annb_status s = annb_keys_open(arrays, index, &out->names, err);
   return s ? s : annb_keys_open(arrays, key, &out->keys, err);
 }
@@ -80,7 +83,7 @@ static annb_status next_key(genes *g, uint32_t list, uint64_t i, annb_key *key, 
   *key = annb_keys_at(&g->lists[list].keys, i);
   label(g, list, text);
   if (!key->bytes)
-    return annb_fail(err, ANNB_EINPUT, NULL, "%s: gene %llu has no '%.200s' to be matched by", text, ULL(i),
+    return annb_fail(err, g->wrong, NULL, "%s: gene %llu has no '%.200s' to be matched by", text, ULL(i),
                      g->join->key ? g->join->key : "name");
   if (i == 0) annb_key_table_free(&g->seen);
   uint32_t at = annb_key_table_put(&g->seen, *key, 0);
@@ -88,14 +91,14 @@ static annb_status next_key(genes *g, uint32_t list, uint64_t i, annb_key *key, 
   *repeat = g->seen.entries[at].count++;
   if (*repeat == 0 || g->join->allow_duplicates) return ANNB_OK;
   bool fixed = g->lists[list].keys.column.kind == ANNB_COLUMN_FIXED;
-  return annb_fail(err, ANNB_EINPUT, NULL,
-                   "%s: the gene '%.*s' occurs more than once, so genes cannot be matched: choose a column of var whose values differ "
-                   "(--join-key), or --allow-duplicate-genes, which matches the first with the first, the second with the second …",
-                   text,
+  return annb_fail(err, g->wrong, NULL, "%s: the gene '%.*s' occurs more than once, so genes cannot be matched%s", text,
                    fixed               ? 1
                    : key->length > 200 ? 200
                                        : (int)key->length,
-                   fixed ? "#" : (const char *)key->bytes);
+                   fixed ? "#" : (const char *)key->bytes,
+                   g->join->stores ? ": stores whose genes have names that repeat are read together only when their lists are equal"
+                                   : ": choose a column of var whose values differ (--join-key), or --allow-duplicate-genes, which "
+                                     "matches the first with the first, the second with the second …");
 }
 
 static annb_status note_origin(genes *g, uint32_t number, uint32_t list, uint64_t row, annb_error *err) {
@@ -169,11 +172,13 @@ static annb_status refuse(const genes *g, annb_error *err) {
   label(g, g->first_new ? g->n : g->base, other);
   const char *how = common == a->n && common == b->n ? "the same genes in another order" : "other genes";
   const char *inner = g->first_new ? "keep the genes of the store" : "keep the genes that all have";
+  const char *option = g->join->stores ? "join " : "--join ";
   return annb_fail(
-      err, ANNB_EINPUT, NULL,
-      "%s has %s than %s: %llu and %llu, of which %llu have the same name. Say how to join them: --join inner (%s) or --join outer "
-      "(keep all genes), with --join-key COLUMN to match by a column of var instead of names",
-      text, how, other, ULL(a->n), ULL(b->n), ULL(common), inner);
+      err, g->wrong, NULL,
+      "%s has %s than %s: %llu and %llu, of which %llu have the same name. Say how to join them: %sinner (%s) or %souter "
+      "(keep all genes)%s",
+      text, how, other, ULL(a->n), ULL(b->n), ULL(common), option, inner, option,
+      g->join->stores ? "" : ", with --join-key COLUMN to match by a column of var instead of names");
 }
 
 /* An inner join of new files that leaves no gene. */
@@ -181,11 +186,11 @@ static annb_status refuse_nothing(const genes *g, annb_error *err) {
   char first[256], last[256], between[48] = "";
   label(g, 0, first);
   label(g, g->n - 1, last);
-  if (g->n > 2) snprintf(between, sizeof between, ", %u other file%s", g->n - 2, g->n > 3 ? "s" : "");
-  return annb_fail(err, ANNB_EINPUT, NULL,
-                   "no gene is in all of %s%s and %s, by %s%.200s: use --join outer, which keeps all genes, or match them by another "
-                   "column of var (--join-key)",
-                   first, between, last, g->join->key ? "the column " : "name", g->join->key ? g->join->key : "");
+  if (g->n > 2) snprintf(between, sizeof between, ", %u other%s", g->n - 2, g->n > 3 ? "s" : "");
+  return annb_fail(err, g->wrong, NULL, "no gene is in all of %s%s and %s, by %s%.200s: %s", first, between, last,
+                   g->join->key ? "the column " : "name", g->join->key ? g->join->key : "",
+                   g->join->stores ? "join outer keeps all genes"
+                                   : "use --join outer, which keeps all genes, or match them by another column of var (--join-key)");
 }
 
 /* ---- the list of the store ---- */
@@ -233,13 +238,13 @@ static annb_status set_map(genes *g, uint32_t part, bool *same, annb_error *err)
   if (s) return s;
   annb_fmt_part *p = &g->draft->parts[part];
   p->gene_map = ANNB_NONE;
-  if (g->txn && !*same) s = annb_join_write_array(g->txn, g->draft, "gene_map", ANNB_U32, map, p->n_vars, &p->gene_map, err);
+  if (g->target && !*same) s = annb_join_write_array(g->target, g->draft, "gene_map", ANNB_U32, map, p->n_vars, &p->gene_map, err);
   free(map);
   label(g, part, text);
-  if (!s && g->txn && part >= g->first_new && n_kept < p->n_vars)
+  if (!s && g->target && part >= g->first_new && n_kept < p->n_vars)
     annb_join_note(g->join, "%s: %llu of its %llu genes are not among the store's and are left out of what readers get", text,
                    ULL(p->n_vars - n_kept), ULL(p->n_vars));
-  if (!s && g->txn && part >= g->first_new && n_kept < g->n_store)
+  if (!s && g->target && part >= g->first_new && n_kept < g->n_store)
     annb_join_note(g->join, "%s has no values for %llu of the store's %llu genes: they are zero in its cells", text,
                    ULL(g->n_store - n_kept), ULL(g->n_store));
   return s;
@@ -274,20 +279,19 @@ static annb_status write_strings(const genes *g, annb_arrays_writer *w, const ch
 
 static annb_status write_list(genes *g, annb_error *err) {
   annb_arrays_writer *w;
-  uint32_t object;
   annb_keys *first = &g->lists[g->base].names;
   char *name = annb_join_column_name(first->arrays, &first->column);
   if (!name) return annb_fail_memory(err);
-  annb_status s = annb_arrays_writer_open(g->txn, &w, err);
+  annb_status s = annb_join_writer_open(g->target, &w, err);
   if (!s) {
     s = write_strings(g, w, name, ANNB_COLUMN_INDEX, false, err);
     if (!s && g->join->key) s = write_strings(g, w, g->join->key, 0, true, err);
     if (s) annb_arrays_writer_abort(w);
-    else s = annb_arrays_writer_close(w, &object, err);
+    else s = annb_join_writer_close(g->target, w, g->draft, &g->draft->store.var_object, err);
   }
   free(name);
   g->draft->store.var_part = ANNB_NONE;
-  return s ? s : annb_txn_add_to(g->txn, object, g->draft, &g->draft->store.var_object, err);
+  return s;
 }
 
 /* ---- all of it ---- */
@@ -301,7 +305,7 @@ static annb_status join(genes *g, annb_error *err) {
     s = set_map(g, i, &same, err);
     if (same && var_part == ANNB_NONE) var_part = i;
   }
-  if (s || !g->txn) return s;
+  if (s || !g->target) return s;
   g->draft->store.n_vars = g->n_store;
   if (!changed) return ANNB_OK;
   g->draft->store.var_part = var_part;
@@ -309,9 +313,10 @@ static annb_status join(genes *g, annb_error *err) {
   return var_part == ANNB_NONE ? write_list(g, err) : ANNB_OK;
 }
 
-annb_status annb_join_genes(const annb_join *how, annb_txn *txn, const annb_join_files *files, uint32_t first_new, annb_manifest *draft,
-                            annb_error *err) {
-  genes g = {.join = how, .txn = txn, .draft = draft, .n = files->n, .first_new = first_new};
+annb_status annb_join_genes(const annb_join *how, const annb_join_target *target, const annb_join_files *files, uint32_t first_new,
+                            annb_manifest *draft, annb_error *err) {
+  genes g = {.join = how, .target = target, .draft = draft, .n = files->n, .first_new = first_new};
+  g.wrong = how->stores ? ANNB_EINVAL : ANNB_EINPUT;
   annb_status s = open_lists(&g, files, err);
   if (!s && !all_match(&g)) {
     s = how->how == ANNB_JOIN_NONE ? refuse(&g, err) : join(&g, err);
