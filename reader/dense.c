@@ -3,6 +3,7 @@
 #include "../store/cursor.h"
 #include "../store/error.h"
 #include "convert_values.h"
+#include "team.h"
 
 #include <annblock/annblock.h>
 
@@ -120,27 +121,53 @@ static annb_status check_room(const annb_store *store, uint64_t n_cols, size_t n
                    (unsigned long long)n_cols, size);
 }
 
+/* A call. */
+typedef struct dense_job {
+  const annb_store *store;
+  uint32_t matrix;
+  const uint64_t *rows;
+  annb_fetch_options options;
+  uint8_t *out;
+  uint64_t row_bytes;
+  size_t size;
+} dense_job;
+
+/* Bytes of `out` that row i begins at. */
+static size_t place_of(const dense_job *job, size_t i) {
+  return job->row_bytes && i > job->size / job->row_bytes ? job->size : i * (size_t)job->row_bytes;
+}
+
+static annb_status put_chunk(void *user, annb_context *context, size_t first, size_t end, annb_error *err) {
+  const dense_job *job = user;
+  annb_walk walk;
+  const annb_located *next;
+  annb_status s = annb_walk_begin(&walk, job->store, job->matrix, &job->options, job->rows + first, end - first, err);
+  for (size_t i = first; !s && i < end; i++) {
+    s = annb_walk_next(&walk, &next, err);
+    if (s) break;
+    annb_located row = *next;
+    size_t at = place_of(job, i), left = job->size - at;
+    s = annb_put_dense_row(job->store, context, &row, &job->options, job->out ? job->out + at : NULL,
+                           left < job->row_bytes ? left : (size_t)job->row_bytes, err);
+  }
+  return s;
+}
+
 annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
                              const annb_fetch_options *options, void *values, uint64_t stride, size_t size, annb_error *err) {
   if (!store || !context || (!rows && n_rows) || (!values && size))
     return annb_fail(err, ANNB_EINVAL, NULL, "fetching dense rows needs a store, a context, row numbers and room for values");
-  annb_fetch_options resolved;
+  dense_job job = {.store = store, .matrix = matrix, .rows = rows, .out = values, .size = size};
   annb_walk walk;
-  const annb_located *next;
-  uint64_t row_bytes = 0;
-  annb_status s = annb_fetch_resolve(store, matrix, options, &resolved, err);
+  annb_status s = annb_fetch_resolve(store, matrix, options, &job.options, err);
   if (s) return s;
-  s = check_room(store, store->manifest.matrices[matrix].n_cols, n_rows, stride, annb_dtype_size(resolved.dtype), size, &row_bytes, err);
-  if (!s) s = annb_walk_begin(&walk, store, matrix, &resolved, rows, n_rows, err);
-  uint8_t *out = values, *end = out ? out + size : out;
-  for (size_t i = 0; !s && i < n_rows; i++) {
-    size_t length = (size_t)(end - out) < row_bytes ? (size_t)(end - out) : (size_t)row_bytes;
-    s = annb_walk_next(&walk, &next, err);
-    if (s) break;
-    annb_located row = *next;
-    s = annb_put_dense_row(store, context, &row, &resolved, out, length, err);
-    if (length) out += length;
-  }
-  if (!s && end != out) memset(out, 0, (size_t)(end - out));
+  uint32_t value_size = annb_dtype_size(job.options.dtype), n_threads = job.options.n_threads;
+  s = check_room(store, store->manifest.matrices[matrix].n_cols, n_rows, stride, value_size, size, &job.row_bytes, err);
+  size_t chunk = annb_team_chunk(n_threads, n_rows);
+  if (!s) s = annb_walk_begin(&walk, store, matrix, &job.options, rows, n_rows, err);
+  if (!s && chunk < n_rows) s = annb_walk_places(&walk, err);
+  if (!s) s = annb_team_run(context, n_threads, n_rows, chunk, put_chunk, &job, err);
+  size_t filled = place_of(&job, n_rows);
+  if (!s && filled < size) memset(job.out + filled, 0, size - filled);
   return s;
 }

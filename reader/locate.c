@@ -206,6 +206,14 @@ annb_status annb_walk_count(annb_walk *walk, int64_t *indptr, annb_error *err) {
   return ANNB_OK;
 }
 
+annb_status annb_walk_places(annb_walk *walk, annb_error *err) {
+  annb_locator locator = walk->locator;
+  annb_located row;
+  annb_status s = ANNB_OK;
+  for (size_t i = 0; !s && i < walk->n_rows; i++) s = annb_locate_place(&locator, walk->rows[i], &row, err);
+  return s;
+}
+
 annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err) {
   size_t ahead = walk->at + PREFETCH_ROWS < walk->n_rows ? walk->at + PREFETCH_ROWS : walk->n_rows;
   while (walk->n_located < ahead) {

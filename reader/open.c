@@ -1,5 +1,8 @@
 #include "store_internal.h"
 
+#include "loader/loader_internal.h"
+#include "team.h"
+
 #include "../store/cursor.h"
 #include "../store/error.h"
 
@@ -161,6 +164,8 @@ annb_status annb_context_open(annb_context **out, annb_error *err) {
 
 void annb_context_close(annb_context *context) {
   if (!context) return;
+  annb_team_close(context->team);
+  if (context->pool_process == annb_io_process()) annb_pool_close(context->pool);
   annb_scratch_free(&context->codec);
   annb_scratch_free(&context->scratch);
   free(context);

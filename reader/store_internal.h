@@ -61,9 +61,12 @@ struct annb_store {
 /* One per thread. Slots of `scratch`: see rows.c. */
 struct annb_context {
   annb_scratch codec, scratch;
+  struct annb_team *team;    /* team.c: NULL until several threads are asked for */
+  struct annb_pool *pool;    /* fetch.c: memory of batches, NULL until there is one */
+  uint64_t pool_process;     /* in which the pool was made */
 };
 
-enum { ANNB_SLOT_INDICES, ANNB_SLOT_VALUES, ANNB_SLOT_KEYS, ANNB_SLOT_COPY, ANNB_SLOT_DENSE };
+enum { ANNB_SLOT_INDICES, ANNB_SLOT_VALUES, ANNB_SLOT_KEYS, ANNB_SLOT_COPY, ANNB_SLOT_DENSE, ANNB_SLOT_BOUNDS };
 
 /* ---- open.c ---- */
 
@@ -174,6 +177,8 @@ annb_status annb_walk_begin(annb_walk *walk, const annb_store *store, uint32_t m
                             const uint64_t *rows, size_t n_rows, annb_error *err);
 /* Sums of the elements before each row in `indptr` (n_rows + 1), before the first annb_walk_next. ANNB_ERANGE past 2^63. */
 annb_status annb_walk_count(annb_walk *walk, int64_t *indptr, annb_error *err);
+/* Find the places of all rows, and so what is wrong with their numbers, before the first annb_walk_next. */
+annb_status annb_walk_places(annb_walk *walk, annb_error *err);
 /* The next of the n_rows rows, valid until the next call. */
 annb_status annb_walk_next(annb_walk *walk, const annb_located **row, annb_error *err);
 

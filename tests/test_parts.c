@@ -215,6 +215,7 @@ START_TEST(genes_are_the_stores) {
   size_t n = maker_awkward_rows(ROWS_0 + ROWS_1, rows);
   for (int sorted = 0; sorted < 2; sorted++) {
     check_csr(store, context, &p, rows, n, (annb_fetch_options){.sort_indices = sorted});
+    check_csr(store, context, &p, rows, n, (annb_fetch_options){.sort_indices = sorted, .n_threads = 3});
     check_csr(store, context, &p, rows, n, (annb_fetch_options){.sort_indices = sorted, .dtype = ANNB_F64});
   }
   check_dense(store, context, &p, rows, n, p.dtype);
@@ -467,6 +468,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("parts");
   TCase *all = tcase_create("all");
+  tcase_set_timeout(all, 120);
   tcase_add_checked_fixture(all, setup, teardown);
   tcase_add_loop_test(all, genes_are_the_stores, 0, 15);
   tcase_add_test(all, stored_order_of_mapped_parts_is_refused);

@@ -37,7 +37,7 @@ def ours(path, seconds, threads):
     return rate(lambda: (b.X.shape[0] for b in loader), seconds)
 
 
-def annbatch(path, seconds, threads):
+def annbatch(path, seconds, threads, chunk=BLOCK):
     from annbatch import DatasetCollection, Loader
     from annbatch.samplers import RandomSampler
 
@@ -48,9 +48,14 @@ def annbatch(path, seconds, threads):
         zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline", "threading.max_workers": threads})
     except ImportError:
         print("annbatch without zarrs", file=sys.stderr)
-    sampler = RandomSampler(chunk_size=BLOCK, preload_nchunks=BATCH * FETCH // BLOCK, batch_size=BATCH, rng=np.random.default_rng(0))
+    sampler = RandomSampler(chunk_size=chunk, preload_nchunks=BATCH * FETCH // chunk, batch_size=BATCH, rng=np.random.default_rng(0))
     loader = Loader(batch_sampler=sampler, preload_to_gpu=False).use_collection(DatasetCollection(path, mode="r"))
     return rate(lambda: (b["X"].shape[0] for b in loader), seconds)
+
+
+def annbatch_default(path, seconds, threads):
+    """Its default runs: 512 rows, as many cells shuffled together."""
+    return annbatch(path, seconds, threads, 512)
 
 
 class Rows:
@@ -95,10 +100,10 @@ def random_rows(read, n, seconds):
     return rate(calls, seconds, fetch=20)
 
 
-def our_rows(path, seconds, _):
+def our_rows(path, seconds, threads):
     import annblock
 
-    store = annblock.open(path)
+    store = annblock.open(path, num_threads=threads)
     return random_rows(lambda rows: store[rows], store.n_obs, seconds)
 
 

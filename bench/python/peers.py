@@ -21,6 +21,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--h5ad", type=Path, help="an uncompressed CSR file; only read")
     p.add_argument("--store", type=Path, help="the same cells packed; only read")
+    p.add_argument("--subset", type=int, help="only the first N cells of --store, exported first: for the other tools must write all again")
     p.add_argument("--folder", type=Path, help="where files are made (default: a temporary one, which is removed)")
     p.add_argument("--cells", type=int, default=40000, help="of the generated file")
     p.add_argument("--seconds", type=float, default=3)
@@ -48,6 +49,12 @@ class Peers:
 
     def prepare(self):
         o = self.o
+        if o.subset and o.store:
+            o.h5ad = self.folder / f"first{o.subset}.h5ad"
+            if not o.h5ad.exists():
+                what = [o.build / "annblock", "export", o.store, "--rows", f"0:{o.subset}", "-o", o.h5ad, "--compression", "none", "--quiet"]
+                subprocess.run(what, check=True)
+            o.store = None
         if o.h5ad is None:
             o.h5ad = self.folder / "cells.h5ad"
             if not o.h5ad.exists():
@@ -55,10 +62,10 @@ class Peers:
         if o.store is None:
             import annblock
 
-            o.store = self.folder / "cells.annblock"
+            o.store = self.folder / (o.h5ad.stem + ".annblock")
             if not o.store.exists():
                 annblock.pack(o.h5ad, o.store, progress=False)
-        self.made = {tool: self.folder / name for tool, name in (("annbatch", "cells.zarr"), ("cellstream", "cells.shad"))}
+        self.made = {tool: self.folder / (o.h5ad.stem + end) for tool, end in (("annbatch", ".zarr"), ("cellstream", ".shad"))}
         for tool, path in self.made.items():
             if tool in self.python and not path.exists():
                 command = [self.python[tool], ROOT / "bench/convert_peers.py", tool, o.h5ad, path, str(o.threads)]
@@ -84,9 +91,10 @@ class Peers:
         o, n = self.o, self.o.threads
         self.measure(f"Loader, csr, {n} threads", "ours", o.store, n)
         self.measure("annbatch", "annbatch", self.made["annbatch"], n, "annbatch")
+        self.measure("annbatch, its default runs of 512 cells", "annbatch_default", self.made["annbatch"], n, "annbatch")
         self.measure("scDataset over the h5ad file", "scdataset", o.h5ad, 1, "scdataset")
         self.measure("scDataset over our Collection", "scdataset_over_ours", o.store, 1, "scdataset")
-        self.measure("store[64 random rows]", "our_rows", o.store, 1)
+        self.measure(f"store[64 random rows], {n} threads", "our_rows", o.store, n)
         self.measure("cellstream gather_rows, 1 thread", "cellstream_rows", self.made["cellstream"], 1, "cellstream")
         self.measure(f"cellstream gather_rows, {n} threads", "cellstream_rows", self.made["cellstream"], n, "cellstream")
 
@@ -95,7 +103,7 @@ class Peers:
         for name, rates in self.rates.items():
             print(f"| {name} | {statistics.median(rates):,.0f} |")
         print("\n| ratio, median of rounds | measured | must | |\n|---|---|---|---|")
-        loader, rows = f"Loader, csr, {self.o.threads} threads", "store[64 random rows]"
+        loader, rows = f"Loader, csr, {self.o.threads} threads", f"store[64 random rows], {self.o.threads} threads"
         wanted = [(loader, "annbatch", 20), (loader, "scDataset over the h5ad file", 30)]
         wanted += [(rows, f"cellstream gather_rows, {t}", 3) for t in ("1 thread", f"{self.o.threads} threads")]
         for ours, theirs, must in wanted:

@@ -84,34 +84,11 @@ annb_status annb_loader_open(const annb_store *const *stores, uint32_t n_stores,
                              annb_error *err);
 void annb_loader_close(annb_loader *loader); /* NULL is allowed; ends the threads, waiting for reads under way; batches held stay valid */
 
-/* What a batch has of a matrix. CSR: indptr (n_rows + 1, from 0), indices (int32_t, with index64 int64_t) and values (nnz of each);
- * dense: values. Pointers are 64-byte aligned. Arrays that a batch does not have are NULL. */
-typedef struct annb_batch_matrix {
-  bool dense, index64;
-  annb_dtype dtype;
-  uint64_t n_cols, nnz; /* nnz: 0 for dense */
-  const int64_t *indptr;
-  const void *indices, *values;
-} annb_batch_matrix;
-
-typedef struct annb_batch {
-  uint64_t n_rows; /* 0: the end of the epoch, and nothing else is set but `epoch` */
-  uint64_t epoch;
-  uint64_t step;  /* of this rank, from the start of the epoch (its legs' steps included): the first is 0 */
-  uint64_t batch; /* number in the epoch; its fetch is batch / f */
-  const uint64_t *rows; /* row numbers of all stores together: those of store i come after those of stores before it */
-  const annb_batch_matrix *matrices; /* as many as in the options */
-  const int32_t *const *labels;      /* per label: n_rows codes */
-  void *owner; /* private */
-} annb_batch;
-
-/* The next batch; waits for it. The caller holds it until annb_batch_release and may hold any number: their memory is the caller's until
+/* The next batch (annb_batch is in reader.h); waits for it. The caller holds it until annb_batch_release and may hold any number: their memory is the caller's until
  * then, threads go on with other memory. At the end of the epoch n_rows is 0, now and until annb_loader_set_epoch. */
 annb_status annb_loader_next(annb_loader *loader, annb_batch *batch, annb_error *err);
 /* Wait at most `milliseconds` until annb_loader_next would not wait; for callers that must look after signals meanwhile. */
 annb_status annb_loader_poll(annb_loader *loader, uint32_t milliseconds, bool *ready, annb_error *err);
-/* Give the batch's memory back. A batch without rows is allowed. Zeroes the structure. */
-void annb_batch_release(annb_batch *batch);
 
 /* Batches of the whole current epoch that this worker (without workers: this rank) delivers, from the state it was restored to if any. */
 uint64_t annb_loader_len(const annb_loader *loader);

@@ -4,7 +4,9 @@
  * environment is read, no lock is taken. Files are mapped when first needed and verified when first touched (index pages,
  * chunks of flat arrays) or each time (records).
  *
- * Scratch memory is in an annb_context: one per thread, reusable for any number of calls on any store.
+ * Scratch memory is in an annb_context: one per thread, reusable for any number of calls on any store. Where a call asks for several
+ * threads (`n_threads`), the context starts the helpers with the first such call, with all signals blocked, and closing it ends them. A
+ * forked child may use the contexts that no other thread of its parent was using: it starts helpers of its own.
  *
  * What happens to awkward data:
  *   a row number past n_obs                 ANNB_ERANGE, names the row
@@ -145,6 +147,8 @@ typedef struct annb_fetch_options {
   bool sort_indices;  /* CSR: ascending within the row, stable */
   bool allow_lossy;
   annb_genes gene_order; /* ANNB_GENES_STORED needs rows of parts with one gene order: else ANNB_EINVAL */
+  uint32_t n_threads; /* that decode, the calling one among them; 0 = 1, at most 64. Few rows (under 16) are decoded by the calling one
+                       * alone. What is delivered does not depend on it. Loaders have their own number and ignore this one */
 } annb_fetch_options;
 
 /* The gene order of a matrix in a part: *ids has one column number per stored number, and each column once; NULL when they are the same.
@@ -171,6 +175,39 @@ annb_status annb_fetch_csr(const annb_store *store, annb_context *context, uint3
  * (0 = n_cols). `size` is the room in bytes. The room is zeroed first (between strides too). */
 annb_status annb_fetch_dense(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
                              const annb_fetch_options *options, void *values, uint64_t stride, size_t size, annb_error *err);
+
+/* ---- rows in memory of the library ---- */
+
+/* What a batch has of a matrix. CSR: indptr (n_rows + 1, from 0), indices (int32_t, with index64 int64_t) and values (nnz of each);
+ * dense: values. Pointers are 64-byte aligned. Arrays that a batch does not have are NULL. */
+typedef struct annb_batch_matrix {
+  bool dense, index64;
+  annb_dtype dtype;
+  uint64_t n_cols, nnz; /* nnz: 0 for dense */
+  const int64_t *indptr;
+  const void *indices, *values;
+} annb_batch_matrix;
+
+/* Of annb_fetch_batch, which sets n_rows and one matrix, or of a loader. */
+typedef struct annb_batch {
+  uint64_t n_rows; /* loader: 0 is the end of the epoch, and nothing else is set but `epoch` */
+  uint64_t epoch;
+  uint64_t step;  /* of this rank, from the start of the epoch (its legs' steps included): the first is 0 */
+  uint64_t batch; /* number in the epoch; its fetch is batch / f */
+  const uint64_t *rows; /* row numbers of all stores together: those of store i come after those of stores before it */
+  const annb_batch_matrix *matrices; /* as many as in the options */
+  const int32_t *const *labels;      /* per label: n_rows codes */
+  void *owner; /* private */
+} annb_batch;
+
+/* annb_fetch_csr or annb_fetch_dense (`dense`) without a size query: into memory that is the caller's until annb_batch_release, and then
+ * serves a later call, so that it need not be paged in anew. Index type: int64_t where `index64` asks for it, or where the rows have more
+ * than about 2^31 elements. A context keeps at most three such pieces, of at most 32 MiB each, until it is closed; it may be closed while
+ * batches are held. */
+annb_status annb_fetch_batch(const annb_store *store, annb_context *context, uint32_t matrix, const uint64_t *rows, size_t n_rows,
+                             const annb_fetch_options *options, bool dense, annb_batch *batch, annb_error *err);
+/* Give the batch's memory back, from any thread. A batch without rows is allowed. Zeroes the structure. */
+void annb_batch_release(annb_batch *batch);
 
 /* ---- columns of obs and var ---- */
 

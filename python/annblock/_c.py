@@ -39,19 +39,17 @@ def fill_codes():
 
 
 class Local(threading.local):
-    """Scratch of one thread: the error that calls fill, and a context when the first fetch needs one."""
+    """Of one thread: the error that calls fill."""
 
     def __init__(self):
         self.error = ffi.new("annb_error *")
-        self.held = None
 
-    @property
-    def context(self):
-        if self.held is None:
-            out = ffi.new("annb_context **")
-            check(lib.annb_context_open(out, self.error), self.error)
-            self.held = ffi.gc(out[0], lib.annb_context_close)
-        return self.held
+
+def new_context():
+    """Scratch memory for calls of one thread at a time, with the threads that help them; they end when it is gone."""
+    out, error = ffi.new("annb_context **"), local.error
+    check(lib.annb_context_open(out, error), error)
+    return ffi.gc(out[0], lib.annb_context_close)
 
 
 def text(chars):

@@ -34,8 +34,7 @@ def chosen_rows(store, rows, where):
         mask = store.where(where)
     if rows is None:
         return None if mask is None else np.flatnonzero(mask).astype(np.uint64)
-    found = indexing.resolve(rows, store.n_obs, lambda: store.obs_names, "row")
-    found.sort()
+    found = np.sort(indexing.resolve(rows, store.n_obs, lambda: store.obs_names, "row"))
     twice = found[1:] == found[:-1]
     if twice.any():
         raise errors.ArgumentError(f"row {int(found[1:][twice][0])} is there more than once in rows; draw rows more often with weights")

@@ -4,9 +4,9 @@ import numpy as np
 
 from ._c import ffi, lib
 
-INT64, INT32 = np.dtype(np.int64).str, np.dtype(np.int32).str
+INT64, INT32 = np.dtype(np.int64), np.dtype(np.int32)
 INDEX = {False: INT32, True: INT64}
-cast = ffi.cast
+buffer, gc, frombuffer = ffi.buffer, ffi.gc, np.frombuffer
 
 
 class Batch(dict):
@@ -57,28 +57,28 @@ def describe(value):
 
 
 class Memory:
-    """Holds one C batch until no array needs it."""
+    """Holds one C batch until no array needs it: what cffi calls when a pointer of an array is dropped, and keeps until then."""
 
     __slots__ = ("held",)
 
     def __init__(self, held):
         self.held = held
 
-    def array(self, pointer, shape, kind):
-        """`kind`: a dtype's `str`, which numpy takes long to tell."""
-        if not shape[0]:
-            return np.empty(shape, kind)
-        return np.asarray(View(self.held, int(cast("uintptr_t", pointer)), shape, kind))
+    def __call__(self, _):
+        pass
 
+    def array(self, pointer, n, dtype):
+        """An array over n values; numpy's __array_interface__ would take several times as long."""
+        return frombuffer(buffer(gc(pointer, self), n * dtype.itemsize), dtype) if n else np.empty(0, dtype)
 
-class View:
-    """What numpy asks for an array over memory; the array keeps it, and so `held`."""
+    def csr(self, m, n_rows, dtype):
+        """(indptr, indices, values) of a sparse annb_batch_matrix."""
+        index, nnz, array = INDEX[m.index64], m.nnz, self.array
+        return array(m.indptr, n_rows + 1, INT64), array(m.indices, nnz, index), array(m.values, nnz, dtype)
 
-    __slots__ = ("held", "__array_interface__")
-
-    def __init__(self, held, address, shape, kind):
-        self.held = held
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": kind, "data": (address, False)}
+    def dense(self, m, n_rows, dtype):
+        n_cols = m.n_cols
+        return self.array(m.values, n_rows * n_cols, dtype).reshape(n_rows, n_cols)
 
 
 class Csr:
@@ -88,19 +88,23 @@ class Csr:
         import scipy.sparse
 
         self.kind = scipy.sparse.csr_array
-        self.n_cols = n_cols
+        self.n_cols, self.sorted = n_cols, bool(sorted_indices)
         example = self.kind((np.ones(1, np.float32), np.zeros(1, np.int32), np.array([0, 1], np.int32)), shape=(1, max(n_cols, 1)))
+        if self.sorted:
+            example.has_sorted_indices = True
         self.example = dict(vars(example))
         self.known = {"_shape", "data", "indices", "indptr"} <= self.example.keys()
-        self.sorted = sorted_indices
 
     def __call__(self, indptr, indices, values):
         shape = (len(indptr) - 1, self.n_cols)
-        indptr = indptr.astype(indices.dtype)
+        indptr = indptr.astype(indices.dtype)  # scipy wants the two to be alike
         if not self.known:
-            return self.kind((values, indices, indptr), shape=shape)
+            out = self.kind((values, indices, indptr), shape=shape)
+            if self.sorted:
+                out.has_sorted_indices = True
+            return out
         out = self.kind.__new__(self.kind)
-        vars(out).update(self.example, _shape=shape, data=values, indices=indices, indptr=indptr)
+        out.__dict__ = {**self.example, "_shape": shape, "data": values, "indices": indices, "indptr": indptr}
         return out
 
 
@@ -118,24 +122,19 @@ def csr_to_torch(n_cols):
 def wrap(batch, matrices, labels, tensor, owner=None):
     """The Batch of a filled annb_batch, which it keeps, and `owner` with it, until its arrays are gone.
 
-    `matrices`: (name, dtype's str, what makes a sparse matrix of its arrays) of each; `tensor`: torch.from_numpy or None.
+    `matrices`: (name, dtype, what makes a sparse matrix of its arrays) of each; `tensor`: torch.from_numpy or None.
     """
     memory, n = Memory((batch, owner)), batch.n_rows
     out = Batch()
-    for i, (name, kind, make) in enumerate(matrices):
+    for i, (name, dtype, make) in enumerate(matrices):
         m = batch.matrices[i]
         if m.dense:
-            values = memory.array(m.values, (n, m.n_cols), kind)
+            values = memory.dense(m, n, dtype)
             out[name] = tensor(values) if tensor else values
         else:
-            parts = (
-                memory.array(m.indptr, (n + 1,), INT64),
-                memory.array(m.indices, (m.nnz,), INDEX[m.index64]),
-                memory.array(m.values, (m.nnz,), kind),
-            )
-            out[name] = make(*parts)
-    codes = [memory.array(batch.labels[i], (n,), INT32) for i in range(len(labels))]
-    rows = memory.array(batch.rows, (n,), INT64)
+            out[name] = make(*memory.csr(m, n, dtype))
+    codes = [memory.array(batch.labels[i], n, INT32) for i in range(len(labels))]
+    rows = memory.array(batch.rows, n, INT64)
     if tensor:
         codes, rows = [tensor(c).long() for c in codes], tensor(rows)
     out["obs"] = dict(zip(labels, codes))

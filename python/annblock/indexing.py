@@ -4,6 +4,16 @@ import numpy as np
 
 from . import errors
 
+SIXTY_FOUR = frozenset((np.dtype(np.int64), np.dtype(np.uint64)))
+
+
+def numbers(key, n):
+    """`key` itself as uint64 where it is a contiguous array of 64-bit numbers from 0 to n - 1, the usual case in loops; else None."""
+    if type(key) is not np.ndarray or key.dtype not in SIXTY_FOUR or key.ndim != 1 or not key.size or not key.flags.c_contiguous:
+        return None
+    rows = key.view(np.uint64)
+    return rows if np.maximum.reduce(rows) < n else None  # negative ones are large
+
 
 def resolve(key, n, names, what):
     """The positions (uint64 array) that `key` means on an axis of `n` called `what` ("row" or "gene").

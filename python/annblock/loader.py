@@ -13,9 +13,11 @@ import numpy as np
 from . import _open_loader as make
 from . import errors
 from ._c import check, ffi, lib, local
+from .arguments import natural, positive, whole
 from .batch import Csr, csr_to_torch, empty, wrap
 from .epochs import Epochs
 from .matrix import as_dtype
+from .processes import in_worker, usual_threads, worker_info
 from .store import JOINS, Store
 from .store import open as open_store
 
@@ -176,7 +178,7 @@ class Loader:
     def _threads(self, workers):
         if self.num_threads is not None:
             return positive(self.num_threads, "num_threads")
-        return 1 if in_worker() else min(len(os.sched_getaffinity(0)), 16)
+        return usual_threads(16)
 
     def _handle(self, place, own):
         """A C loader for this place: the one that is open, unless it is in use or of another process."""
@@ -323,7 +325,7 @@ class Iteration:
 
             self.tensor = torch.from_numpy
         for m in loader.wanted:
-            self.matrices.append((m.name, m.dtype.str, self.maker(loader, m)))
+            self.matrices.append((m.name, m.dtype, self.maker(loader, m)))
         self.ready, self.loader = ffi.new("bool *"), loader
         self.reused = empty() if loader.reuse_buffers and not in_worker() else None
 
@@ -368,29 +370,6 @@ def the_store(stores, join):
     return open_store(list(stores) if isinstance(stores, tuple) else stores, join=join)
 
 
-def whole(value, what, wanted="whole number"):
-    """An integer, or a number that is one; ArgumentError."""
-    try:
-        if not isinstance(value, (bool, str)) and int(value) == value:
-            return int(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise errors.ArgumentError(f"{what} is a {wanted}, not {value!r}")
-
-
-def natural(value, what, end=1 << 32, first=0):
-    number = whole(value, what, f"number from {first} on")
-    if number < first:
-        raise errors.ArgumentError(f"{what} is a number from {first} on, not {value!r}")
-    if number >= end:
-        raise errors.ArgumentError(f"{what} is too large: {value!r}")
-    return number
-
-
-def positive(value, what):
-    return natural(value, what, first=1)
-
-
 def need_torch(output):
     try:
         import torch  # noqa: F401
@@ -417,15 +396,6 @@ def distributed():
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
     return dist.get_rank(), dist.get_world_size()
-
-
-def worker_info():
-    data = sys.modules.get("torch.utils.data")
-    return data.get_worker_info() if data is not None else None
-
-
-def in_worker():
-    return worker_info() is not None
 
 
 def worker_of_process():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import errors, indexing
 from ._c import CODES, NUMPY, check, ffi, lib, local, text, view
+from .batch import Csr, Memory, empty
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -28,12 +30,9 @@ class Matrix:
     or "dense": of the source).
     """
 
-    def __init__(self, store, handle, number):
-        self._store, self._handle, self._number = store, handle, number
-        info = ffi.new("annb_matrix_info *")
-        check(lib.annb_store_matrix(handle, number, info, local.error), local.error)
-        self.name, self.shape, self.nnz, self.nbytes = text(info.name), (int(info.n_rows), int(info.n_cols)), int(info.nnz), int(info.bytes)
-        self.dtype, self.form, self.axis = NUMPY[info.dtype], FORMS.get(info.form, "csr"), AXES[info.axes]
+    def __init__(self, store, facts):
+        # The store keeps the facts and not this object: two that hold each other would keep their memory until Python looks for cycles.
+        self.__dict__ = {**facts, "_store": store}
 
     def __reduce__(self):
         return matrix_of, (self._store, self.name)
@@ -63,16 +62,21 @@ class Matrix:
             raise errors.NotFoundError(f"the columns of {self.name!r} are not the genes of var: choose them by number")
         return self._store.var_names
 
-    def _split(self, key):
-        rows, genes = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
-        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
-        whole = genes is None or genes is Ellipsis or (isinstance(genes, slice) and genes == slice(None))
-        return rows, None if whole else indexing.resolve(genes, self.shape[1], self._genes, "gene").astype(np.int64)
+    def _rows(self, key):
+        """Row numbers as a contiguous uint64 array, which may be the caller's own: it is only read."""
+        known = indexing.numbers(key, self.shape[0])
+        return indexing.resolve(key, self.shape[0], lambda: self._store.obs_names, "row") if known is None else known
+
+    def _columns(self, genes):
+        if genes is None or genes is Ellipsis or (isinstance(genes, slice) and genes == slice(None)):
+            return None
+        return indexing.resolve(genes, self.shape[1], self._genes, "gene").astype(np.int64)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and len(key) > 2:
             raise errors.ArgumentError(f"[rows, genes] are two, not {len(key)}: several rows are a list, like [[5, 3, 8]]")
-        rows, genes = self._split(key)
+        rows, genes = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
+        genes = self._columns(genes)
         if self.form == "dense":
             values = self.dense(rows)
             return values if genes is None else np.ascontiguousarray(values[:, genes])
@@ -81,7 +85,7 @@ class Matrix:
 
     def row_nnz(self, rows: Any = None) -> np.ndarray:
         """Stored elements of each of `rows` (all: None) as an int64 array. Reads the index only."""
-        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
+        rows = self._rows(rows)
         counts = np.empty(len(rows), np.uint32)
         at = ffi.from_buffer("uint32_t[]", counts)
         check(
@@ -99,56 +103,55 @@ class Matrix:
         fit exactly, unless `allow_lossy`. `gene_order="stored"`: the numbers of the records (see `gene_order`), the fastest with
         `sort_indices=False`. Repeated indices are delivered as stored.
         """
-        import scipy.sparse
+        rows, dtype = self._rows(rows), self.sparse_dtype(dtype)
+        maker = self._makers.get(sort_indices)
+        if maker is None:
+            maker = self._makers[sort_indices] = Csr(self.shape[1], sort_indices)
+        held = self._fetch(rows, self._fetch_options(dtype, sort_indices, gene_order, allow_lossy), False)
+        return maker(*Memory(held).csr(held.matrices[0], len(rows), dtype))
 
-        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
-        indptr, indices, values = self.fetch_csr(rows, dtype, sort_indices, gene_order, allow_lossy)
-        if indices.dtype == np.int32:
-            indptr = indptr.astype(np.int32)
-        out = scipy.sparse.csr_array((values, indices, indptr), shape=(len(rows), self.shape[1]))
-        if sort_indices:
-            out.has_sorted_indices = True
-        return out
-
-    def fetch_csr(self, rows, dtype=None, sort_indices=True, gene_order="original", allow_lossy=False):
-        """(indptr, indices, values) of `rows`, a uint64 array of row numbers: int64, int32 (int64 from 2^31 elements on), `dtype`."""
-        dtype = self.sparse_dtype(dtype)
-        error, rows_at, total = local.error, ffi.from_buffer("uint64_t[]", rows), ffi.new("uint64_t *")
-        check(lib.annb_fetch_nnz(self._handle, self._number, rows_at, len(rows), ffi.NULL, total, error), error)
-        n = int(total[0])
-        options = fetch_options(self.delivered(dtype), sort_indices, gene_order, allow_lossy, n > INT32_MAX)
-        indptr = np.empty(len(rows) + 1, np.int64)
-        indices, values = np.empty(n, np.int64 if options.index64 else np.int32), np.empty(n, dtype)
-        check(
-            lib.annb_fetch_csr(
-                self._handle, local.context, self._number, rows_at, len(rows), options,
-                ffi.from_buffer("int64_t[]", indptr), ffi.from_buffer(indices), ffi.from_buffer(values.view(np.uint8)), n, error,
-            ),
-            error,
-        )  # fmt: skip
-        exact = int(indptr[-1])
-        return (indptr, indices, values) if exact == n else (indptr, indices[:exact].copy(), values[:exact].copy())
+    def _fetch(self, rows, options, dense):
+        """The filled annb_batch of `rows`. Its memory serves later calls when the last array over it is gone."""
+        store, held, error = self._store, empty(), local.error
+        context, rows_at = store._take_context(), ffi.from_buffer("uint64_t[]", rows)
+        try:
+            status = lib.annb_fetch_batch(self._handle, context, self._number, rows_at, len(rows), options, dense, held, error)
+        finally:
+            store._give_context(context)
+        if status:
+            check(status, error)
+        return held
 
     def dense(
         self, rows: Any = None, dtype: Any = None, gene_order: str = "original", allow_lossy: bool = False, out: np.ndarray | None = None
     ) -> np.ndarray:
         """`rows` as a numpy array of n × n_vars, row-major. Repeated indices are summed. `out`: a C-contiguous array to fill instead."""
-        rows = indexing.resolve(rows, self.shape[0], lambda: self._store.obs_names, "row")
+        rows = self._rows(rows)
         dtype = as_dtype(dtype) if dtype is not None else self.dtype if out is None else out.dtype
-        shape = (len(rows), self.shape[1])
+        shape, options = (len(rows), self.shape[1]), self._fetch_options(dtype, False, gene_order, allow_lossy)
         if out is None:
-            out = np.empty(shape, dtype)
-        elif out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
+            held = self._fetch(rows, options, True)
+            return Memory(held).dense(held.matrices[0], len(rows), dtype)
+        if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
             raise errors.ArgumentError(f"out must be a C-contiguous array of {shape[0]} × {shape[1]} {dtype}")
-        options = fetch_options(self.delivered(dtype), False, gene_order, allow_lossy, False)
-        check(
-            lib.annb_fetch_dense(
-                self._handle, local.context, self._number, ffi.from_buffer("uint64_t[]", rows), len(rows), options,
-                ffi.from_buffer(out.reshape(-1).view(np.uint8), require_writable=True), 0, out.nbytes, local.error,
-            ),
-            local.error,
-        )  # fmt: skip
+        into, error = ffi.from_buffer(out.reshape(-1).view(np.uint8), require_writable=True), local.error
+        context = self._store._take_context()
+        try:
+            rows_at = ffi.from_buffer("uint64_t[]", rows)
+            check(
+                lib.annb_fetch_dense(self._handle, context, self._number, rows_at, len(rows), options, into, 0, out.nbytes, error), error
+            )
+        finally:
+            self._store._give_context(context)
         return out
+
+    def _fetch_options(self, dtype, sort_indices, gene_order, allow_lossy):
+        key = dtype, sort_indices, gene_order, allow_lossy, os.getpid()  # a worker process has other threads
+        options = self._options.get(key)
+        if options is None:
+            options = self._options[key] = fetch_options(self.delivered(dtype), sort_indices, gene_order, allow_lossy, False)
+            options.n_threads = self._store.num_threads
+        return options
 
     def gene_order(self, part: int = 0) -> np.ndarray | None:
         """The column number behind each number of `gene_order="stored"`, as a uint32 array; None where they are the same."""
@@ -173,6 +176,17 @@ def as_dtype(value):
         return np.dtype(value)
     except (TypeError, ValueError):
         raise errors.ArgumentError(f"dtype: numpy has no type {value!r}; ask for one like 'float32' or 'int64'") from None
+
+
+def matrix_facts(handle, number):
+    """What a Matrix is made of, beside the store; what it finds out later is shared by all over the same facts."""
+    info = ffi.new("annb_matrix_info *")
+    check(lib.annb_store_matrix(handle, number, info, local.error), local.error)
+    return {
+        "name": text(info.name), "shape": (int(info.n_rows), int(info.n_cols)), "nnz": int(info.nnz), "nbytes": int(info.bytes),
+        "dtype": NUMPY[info.dtype], "form": FORMS.get(info.form, "csr"), "axis": AXES[info.axes],
+        "_handle": handle, "_number": number, "_options": {}, "_makers": {},
+    }  # fmt: skip
 
 
 def matrix_of(store, name):

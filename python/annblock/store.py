@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import errors
-from ._c import check, ffi, lib, local, name_bytes, path_bytes, text
+from ._c import check, ffi, lib, local, name_bytes, new_context, path_bytes, text
+from .arguments import positive
 from .columns import Table
-from .matrix import Matrix
+from .matrix import Matrix, matrix_facts
+from .processes import usual_threads
 
 if TYPE_CHECKING:
     import anndata
@@ -33,7 +35,12 @@ JOINS = {None: lib.ANNB_JOIN_NONE, "inner": lib.ANNB_JOIN_INNER, "outer": lib.AN
 
 
 def open(
-    path: Path | Sequence[Path | Store], generation: int | None = None, *, join: str | None = None, check_records: bool = True
+    path: Path | Sequence[Path | Store],
+    generation: int | None = None,
+    *,
+    join: str | None = None,
+    check_records: bool = True,
+    num_threads: int | None = None,
 ) -> Store:
     """Open the store at `path` (a directory) for reading: a `Store`.
 
@@ -42,7 +49,8 @@ def open(
     all; zero in cells of stores without them). Categories of obs are one by name; a column that a store lacks is missing in its cells.
 
     `generation`: an older one than the newest (of a list: open them one by one). `check_records=False` leaves out the check of each record
-    that is read (index pages and headers are always checked). NotAStoreError, VersionError, UnsupportedError, CorruptError,
+    that is read (index pages and headers are always checked). `num_threads`: that decode the rows of a call; by default one per processor,
+    at most 8, and one in worker processes of torch's DataLoader. NotAStoreError, VersionError, UnsupportedError, CorruptError,
     InputOutputError, NotFoundError; ArgumentError for stores that do not fit together.
 
     >>> import annblock
@@ -50,7 +58,7 @@ def open(
     >>> store.shape
     (2000, 2400)
     """
-    return Store(path, generation, join=join, check_records=check_records)
+    return Store(path, generation, join=join, check_records=check_records, num_threads=num_threads)
 
 
 @dataclass(frozen=True)
@@ -95,10 +103,13 @@ class Store:
         *,
         join: str | None = None,
         check_records: bool = True,
+        num_threads: int | None = None,
     ):
         if join not in JOINS:
             raise errors.ArgumentError(f'join is None, "inner" or "outer", not {join!r}')
         self._check_records, self._join = check_records, join
+        self._asked_threads = None if num_threads is None else positive(num_threads, "num_threads")
+        self._contexts: list[Any] = []  # those that no call is using
         several = isinstance(path, (list, tuple))
         out = open_union(path, generation, join, check_records) if several else open_one(path, generation, check_records)
         self._held = ffi.gc(out[0], lib.annb_store_close)
@@ -128,6 +139,7 @@ class Store:
         """Let go of the store. Arrays that view its memory stay valid; it is unmapped when the last of them is gone."""
         self._held = None
         self._cache = {}
+        self._contexts.clear()
 
     def __enter__(self) -> Store:
         return self
@@ -136,7 +148,27 @@ class Store:
         self.close()
 
     def __reduce__(self):
-        return reopen, ([(s.path, s.generation) for s in self.stores], self._several, self._join, self._check_records)
+        sources = [(s.path, s.generation) for s in self.stores]
+        return reopen, (sources, self._several, self._join, self._check_records, self._asked_threads)
+
+    # ---- calls ----
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that decode the rows of a call."""
+        if self._asked_threads is not None:
+            return self._asked_threads
+        return usual_threads(8)
+
+    def _take_context(self):
+        """A context for one call: as many are kept as there were calls at once."""
+        try:
+            return self._contexts.pop()
+        except IndexError:
+            return new_context()
+
+    def _give_context(self, context):
+        self._contexts.append(context)
 
     # ---- what is in it ----
 
@@ -177,17 +209,18 @@ class Store:
         """Stored elements of X; a bound where files have genes that the store has not, see `Matrix.nnz_exact`."""
         return self.matrix("X").nnz
 
-    def _all(self) -> dict[str, Matrix]:
+    def _all(self) -> dict[str, Any]:
+        """The facts of each matrix, by name."""
         if "matrices" not in self._cache:
             handle = self._handle
-            found = [Matrix(self, handle, i) for i in range(self._n_matrices)]
-            self._cache["matrices"] = {m.name: m for m in found}
+            found = [matrix_facts(handle, i) for i in range(self._n_matrices)]
+            self._cache["matrices"] = {facts["name"]: facts for facts in found}
         return self._cache["matrices"]
 
     def matrix(self, name: str = "X") -> Matrix:
         """The `Matrix` called `name`: "X", "layers/counts", "raw/X", … NotFoundError."""
         try:
-            return self._all()[name]
+            return Matrix(self, self._all()[name])
         except KeyError:
             listed = ", ".join(map(repr, self.matrices)) or "none"
             raise errors.NotFoundError(
@@ -297,7 +330,7 @@ class Store:
             ("generation", self.generation),
             ("size", size(self.nbytes)),
         ]
-        for m in self._all().values():
+        for m in map(self.matrix, self.matrices):
             rows.append((m.name, f"{m.shape[0]:,} × {m.shape[1]:,} {m.dtype}, {nnz_text(m)} stored elements, {size(m.nbytes)}"))
         rows += [("obs", ", ".join(self.obs.columns)), ("var", ", ".join(self.var.columns))]
         cells = "".join(
@@ -334,9 +367,11 @@ def open_union(paths, generation, join, check_records):
     return out
 
 
-def reopen(sources, several, join, check_records):
+def reopen(sources, several, join, check_records, num_threads):
+    if not several:
+        return Store(*sources[0], check_records=check_records, num_threads=num_threads)
     stores = [Store(path, generation, check_records=check_records) for path, generation in sources]
-    return Store(stores, join=join, check_records=check_records) if several else stores[0]
+    return Store(stores, join=join, check_records=check_records, num_threads=num_threads)
 
 
 def nnz_text(matrix):

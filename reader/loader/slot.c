@@ -10,6 +10,7 @@ struct annb_pool {
   pthread_mutex_t lock;
   annb_slot *free;
   uint32_t n_free, n_kept, n_matrices, n_labels;
+  size_t most_bytes; /* of a slot that is kept */
   bool closed, keeps;
 };
 
@@ -22,8 +23,11 @@ annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kep
   pool->n_labels = n_labels;
   pool->n_kept = keeps ? UINT32_MAX : n_kept;
   pool->keeps = keeps;
+  pool->most_bytes = SIZE_MAX;
   return pool;
 }
+
+void annb_pool_limit(annb_pool *pool, size_t most_bytes) { pool->most_bytes = most_bytes; }
 
 static void drop_pool(annb_pool *pool) {
   if (atomic_fetch_sub(&pool->holders, 1) > 1) return;
@@ -87,13 +91,21 @@ annb_slot *annb_pool_get(annb_pool *pool) {
   return slot;
 }
 
+/* Of its matrices: the others are small. */
+static size_t slot_bytes(const annb_slot *slot) {
+  size_t sum = 0;
+  for (uint32_t i = 0; i < slot->n_matrices; i++)
+    for (int j = 0; j < 3; j++) sum += slot->buffers[i][j].size;
+  return sum;
+}
+
 void annb_slot_give_back(annb_slot *slot) {
   annb_pool *pool = slot->pool;
   int tries = pool->keeps ? TRIES : 1;
   bool kept = false, free_it = !pool->keeps; /* that lock of a parent's thread is never free again: then the memory stays for ever */
   while (tries && pthread_mutex_trylock(&pool->lock)) tries--;
   if (tries) {
-    kept = !pool->closed && pool->n_free < pool->n_kept;
+    kept = !pool->closed && pool->n_free < pool->n_kept && slot_bytes(slot) <= pool->most_bytes;
     free_it = true;
     if (kept) {
       slot->next = pool->free;

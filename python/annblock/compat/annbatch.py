@@ -13,7 +13,7 @@ from .. import errors
 from .._c import ffi, lib
 from .._open_loader import STRATEGIES, one_of
 from .._sampler import Order
-from ..loader import worker_info
+from ..processes import worker_info
 
 NO_STORE = "0" * 32
 
