@@ -46,7 +46,7 @@ CHECK_CFLAGS = $(call once,CHECK_CFLAGS,$(call pkg_cflags,check))
 CHECK_LIBS = $(call once,CHECK_LIBS,$(call pkg_libs,check))
 
 PUBLIC := $(sort $(wildcard include/annblock/*.h))
-STORE_SRC := $(sort $(wildcard store/*.c store/kernels/*.c reader/*.c reader/*/*.c))
+STORE_SRC := $(sort $(wildcard store/*.c store/*/*.c reader/*.c reader/*/*.c))
 CONVERT_SRC := $(sort $(filter-out convert/cli/%,$(wildcard convert/*.c convert/*/*.c)))
 CLI_SRC := $(sort $(wildcard convert/cli/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
@@ -273,7 +273,7 @@ fuzz: ## compile the fuzz driver of the record decoders with sanitizers and run 
 	@mkdir -p build/fuzz
 	$(Q)$(CC) $(BASE_CFLAGS) $(CFLAGS_asan) $(SIMDE_CFLAGS) -c -o build/fuzz/avx512_emulated.o tests/avx512_emulated.c
 	$(Q)$(CC) $(BASE_CFLAGS) -MF build/fuzz/records.d $(STORE_CFLAGS) $(CFLAGS_asan) -o build/fuzz/records tests/fuzz/*.c \
-	  build/fuzz/avx512_emulated.o $(wildcard store/*.c store/kernels/*.c) $(STORE_LIBS)
+	  build/fuzz/avx512_emulated.o $(wildcard store/*.c store/*/*.c) $(STORE_LIBS)
 	@for c in plain lz4 count dict; do build/fuzz/records $(or $(FUZZ_N),10000000) 1 $$c || exit 1; done
 bench-programs: $(BENCHES)
 

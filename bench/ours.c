@@ -1,11 +1,11 @@
 /* Our codecs × kernels over records in memory, in the way the reader delivers them. */
 #include "codec.h"
 
-#include "../store/codec.h"
-#include "../store/deliver.h"
+#include "../store/codec/codec.h"
+#include "../store/codec/deliver.h"
 #include "../store/hash.h"
 #include "../store/kernels/kernels.h"
-#include "../store/row_sort.h"
+#include "../store/codec/row_sort.h"
 #include "timing.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* What the files of a store take: segments and manifests, and the records inside. */
 #include "store_bench.h"
 
-#include "../store/codec.h"
-#include "../store/segment.h"
+#include "../store/codec/codec.h"
+#include "../store/objects/segment.h"
 #include "timing.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
 #include "store_internal.h"
 
 #include "../store/error.h"
-#include "../store/maps.h"
+#include "../store/objects/maps.h"
 #include "convert_values.h"
 
 #include <annblock/annblock.h>

@@ -3,7 +3,7 @@
 #include "store_internal.h"
 
 #include "../store/error.h"
-#include "../store/maps.h"
+#include "../store/objects/maps.h"
 
 #include <stdlib.h>
 

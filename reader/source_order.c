@@ -3,7 +3,7 @@
 #include "store_internal.h"
 
 #include "../store/error.h"
-#include "../store/order.h"
+#include "../store/objects/order.h"
 
 #include <annblock/annblock.h>
 

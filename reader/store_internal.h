@@ -6,10 +6,10 @@
 #ifndef ANNB_READER_STORE_INTERNAL_H
 #define ANNB_READER_STORE_INTERNAL_H
 
-#include "../store/arrays.h"
-#include "../store/codec.h"
-#include "../store/manifest.h"
-#include "../store/segment.h"
+#include "../store/objects/arrays.h"
+#include "../store/codec/codec.h"
+#include "../store/manifest/manifest.h"
+#include "../store/objects/segment.h"
 #include "join/join.h"
 
 #include <annblock/reader.h>

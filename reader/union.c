@@ -3,7 +3,7 @@
 
 #include "../store/error.h"
 #include "../store/hash.h"
-#include "../store/maps.h"
+#include "../store/objects/maps.h"
 
 #include <annblock/annblock.h>
 

@@ -2,7 +2,7 @@
 #ifndef ANNB_TESTS_CODEC_HELP_H
 #define ANNB_TESTS_CODEC_HELP_H
 
-#include "../store/codec.h"
+#include "../store/codec/codec.h"
 #include "../store/kernels/kernels.h"
 
 /* splitmix64 */

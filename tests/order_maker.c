@@ -1,6 +1,6 @@
 #include "order_maker.h"
 
-#include "../store/txn.h"
+#include "../store/commit/txn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

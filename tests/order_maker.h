@@ -4,7 +4,7 @@
 
 #include "store_maker.h"
 
-#include "../store/manifest.h"
+#include "../store/manifest/manifest.h"
 
 /* A free array of a flat-arrays object; n_cols 0 stands for 1. */
 typedef struct order_array {

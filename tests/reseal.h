@@ -2,7 +2,7 @@
 #ifndef ANNB_TESTS_RESEAL_H
 #define ANNB_TESTS_RESEAL_H
 
-#include "../store/envelope.h"
+#include "../store/objects/envelope.h"
 #include "../store/hash.h"
 
 #include <check.h>

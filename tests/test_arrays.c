@@ -1,8 +1,8 @@
 /* Flat arrays: written, read back, damaged, and with every rule of the tables broken in turn. */
-#include "../store/arrays.h"
+#include "../store/objects/arrays.h"
 #include "../store/cursor.h"
 #include "../store/error.h"
-#include "../store/txn.h"
+#include "../store/commit/txn.h"
 #include "reseal.h"
 #include "suite.h"
 #include "temp.h"

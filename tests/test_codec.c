@@ -1,6 +1,6 @@
 /* Record codecs: exact round trips, selection, and decoders that never leave their buffers whatever the bytes. */
 #define _GNU_SOURCE
-#include "../store/codec_kinds.h"
+#include "../store/codec/codec_kinds.h"
 #include "suite.h"
 
 #include <annblock/annblock.h>

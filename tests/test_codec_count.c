@@ -1,7 +1,7 @@
 /* Codec count: the specified bytes, an independent decoder, exactness of every dtype, hostile records. */
-#include "../store/codec_kinds.h"
+#include "../store/codec/codec_kinds.h"
 #include "../store/kernels/kernels.h"
-#include "../store/whole.h"
+#include "../store/objects/whole.h"
 #include "codec_row.h"
 #include "suite.h"
 

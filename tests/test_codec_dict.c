@@ -1,5 +1,5 @@
 /* Codec dict: exact bits of every dtype, an independent decoder, hostile records. */
-#include "../store/codec_kinds.h"
+#include "../store/codec/codec_kinds.h"
 #include "../store/kernels/kernels.h"
 #include "codec_row.h"
 #include "suite.h"

@@ -2,8 +2,8 @@
 #include "store_fixture.h"
 #include "suite.h"
 
-#include "../store/manifest.h"
-#include "../store/segment.h"
+#include "../store/manifest/manifest.h"
+#include "../store/objects/segment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

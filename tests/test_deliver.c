@@ -1,6 +1,6 @@
 /* Delivery straight from records, by every kernel, against the plain way: decode, look up, sort. */
-#include "../store/codec_kinds.h"
-#include "../store/deliver.h"
+#include "../store/codec/codec_kinds.h"
+#include "../store/codec/deliver.h"
 #include "../store/kernels/kernels.h"
 #include "codec_help.h"
 #include "suite.h"

@@ -1,5 +1,5 @@
 /* The loops of encoding for this machine give what those for any machine give. */
-#include "../store/encode_loops.h"
+#include "../store/codec/encode_loops.h"
 #include "../store/kernels/kernels.h"
 
 #include <check.h>

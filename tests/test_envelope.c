@@ -1,6 +1,6 @@
 /* Envelope (header, footer, trailer), cursor, output files and publishing. */
 #include "../store/cursor.h"
-#include "../store/envelope.h"
+#include "../store/objects/envelope.h"
 #include "../store/error.h"
 #include "../store/io.h"
 #include "reseal.h"

@@ -1,5 +1,5 @@
 /* Files of killed writers in tmp/: the next writer removes them, and none of a writer that lives. */
-#include "../store/leftovers.h"
+#include "../store/commit/leftovers.h"
 #include "suite.h"
 #include "temp.h"
 

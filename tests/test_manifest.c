@@ -1,7 +1,7 @@
 /* Manifests: written, loaded, damaged, and with every rule broken in turn. */
 #include "../store/cursor.h"
 #include "../store/error.h"
-#include "../store/manifest.h"
+#include "../store/manifest/manifest.h"
 #include "reseal.h"
 #include "suite.h"
 #include "temp.h"

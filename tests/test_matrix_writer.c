@@ -3,9 +3,9 @@
 #include "temp.h"
 
 #include "../store/error.h"
-#include "../store/manifest.h"
-#include "../store/matrix_writer.h"
-#include "../store/segment.h"
+#include "../store/manifest/manifest.h"
+#include "../store/commit/matrix_writer.h"
+#include "../store/objects/segment.h"
 
 #include <annblock/annblock.h>
 

@@ -3,11 +3,11 @@
 #include "temp.h"
 
 #include "../convert/rows/order_log.h"
-#include "../store/arrays.h"
-#include "../store/manifest.h"
-#include "../store/row_sort.h"
-#include "../store/segment.h"
-#include "../store/txn.h"
+#include "../store/objects/arrays.h"
+#include "../store/manifest/manifest.h"
+#include "../store/codec/row_sort.h"
+#include "../store/objects/segment.h"
+#include "../store/commit/txn.h"
 
 #include <annblock/annblock.h>
 

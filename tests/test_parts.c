@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "../store/io.h"
-#include "../store/txn.h"
+#include "../store/commit/txn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "../store/io.h"
-#include "../store/manifest.h"
+#include "../store/manifest/manifest.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 
 #include "../convert/rows/shuffle.h"
 #include "../reader/row_orders.h"
-#include "../store/arrays.h"
-#include "../store/maps.h"
+#include "../store/objects/arrays.h"
+#include "../store/objects/maps.h"
 
 #include <annblock/annblock.h>
 

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "suite.h"
 
-#include "../store/codec_kinds.h"
+#include "../store/codec/codec_kinds.h"
 #include "../store/cursor.h"
-#include "../store/segment.h"
+#include "../store/objects/segment.h"
 
 #include <annblock/annblock.h>
 #include <check.h>

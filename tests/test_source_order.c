@@ -4,7 +4,7 @@
 #include "suite.h"
 
 #include "../reader/source_order.h"
-#include "../store/order.h"
+#include "../store/objects/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Transactions: what is on disk after each way a commit can end. */
-#include "../store/envelope.h"
+#include "../store/objects/envelope.h"
 #include "../store/error.h"
-#include "../store/publish.h"
-#include "../store/txn.h"
+#include "../store/commit/publish.h"
+#include "../store/commit/txn.h"
 #include "suite.h"
 #include "temp.h"
 

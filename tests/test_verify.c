@@ -2,8 +2,8 @@
 #include "suite.h"
 #include "temp.h"
 
-#include "../store/manifest.h"
-#include "../store/verify.h"
+#include "../store/manifest/manifest.h"
+#include "../store/verify/verify.h"
 
 #include <annblock/annblock.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* annblock info STORE */
 #include "../../store/error.h"
 #include "../../store/io.h"
-#include "../../store/manifest.h"
+#include "../../store/manifest/manifest.h"
 #include "cli.h"
 #include "text.h"
 

@@ -1,5 +1,5 @@
 /* annblock pack INPUT.h5ad... -o STORE, annblock append STORE INPUT.h5ad... */
-#include "../../store/manifest.h"
+#include "../../store/manifest/manifest.h"
 #include "cli.h"
 #include "filters.h"
 #include "progress.h"

@@ -9,9 +9,9 @@
 #include "../../store/error.h"
 #include "../../store/hash.h"
 #include "../../store/io.h"
-#include "../../store/manifest.h"
-#include "../../store/segment.h"
-#include "../../store/target.h"
+#include "../../store/manifest/manifest.h"
+#include "../../store/objects/segment.h"
+#include "../../store/commit/target.h"
 
 #include <annblock/annblock.h>
 #include <annblock/convert.h>

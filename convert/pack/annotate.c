@@ -9,7 +9,7 @@
 #include "../../store/error.h"
 #include "../../store/hash.h"
 #include "../../store/io.h"
-#include "../../store/leftovers.h"
+#include "../../store/commit/leftovers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "columns.h"
 
 #include "../../store/error.h"
-#include "../../store/txn.h"
+#include "../../store/commit/txn.h"
 #include "column.h"
 #include "../source/names.h"
 

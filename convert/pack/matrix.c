@@ -4,8 +4,8 @@
 
 #include "../../store/error.h"
 #include "../../store/hash.h"
-#include "../../store/matrix_writer.h"
-#include "../../store/txn.h"
+#include "../../store/commit/matrix_writer.h"
+#include "../../store/commit/txn.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "pack.h"
 
 #include "../../store/error.h"
-#include "../../store/leftovers.h"
+#include "../../store/commit/leftovers.h"
 
 typedef struct job {
   const char *const *inputs;

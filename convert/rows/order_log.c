@@ -2,7 +2,7 @@
 
 #include "../../store/error.h"
 #include "../../store/io.h"
-#include "../../store/row_sort.h"
+#include "../../store/codec/row_sort.h"
 
 #include <stdlib.h>
 #include <string.h>

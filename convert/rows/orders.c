@@ -1,7 +1,7 @@
 #include "orders.h"
 
 #include "../../store/error.h"
-#include "../../store/row_sort.h"
+#include "../../store/codec/row_sort.h"
 
 #include <stdlib.h>
 

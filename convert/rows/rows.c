@@ -1,6 +1,6 @@
 #include "rows_internal.h"
 
-#include "../../store/encode_loops.h"
+#include "../../store/codec/encode_loops.h"
 #include "../../store/error.h"
 
 #include <annblock/annblock.h>

@@ -2,9 +2,9 @@
 
 #include "../../reader/sampler/permutation.h"
 #include "../../reader/sampler/random.h"
-#include "../../store/arrays.h"
+#include "../../store/objects/arrays.h"
 #include "../../store/error.h"
-#include "../../store/maps.h"
+#include "../../store/objects/maps.h"
 
 #include <stdlib.h>
 

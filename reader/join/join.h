@@ -5,7 +5,7 @@
 
 #include "keys.h"
 
-#include "../../store/txn.h"
+#include "../../store/commit/txn.h"
 
 #include <annblock/reader.h>
 

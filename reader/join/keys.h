@@ -3,7 +3,7 @@
 #ifndef ANNB_CONVERT_JOIN_KEYS_H
 #define ANNB_CONVERT_JOIN_KEYS_H
 
-#include "../../store/arrays.h"
+#include "../../store/objects/arrays.h"
 
 #include <annblock/store.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* In place of store/codec_lz4.c where the LZ4 library is not: the codec applies to nothing, its records are not valid. */
-#include "../../store/codec_kinds.h"
+#include "../../store/codec/codec_kinds.h"
 
 size_t annb_lz4_encode(const annb_row_shape *shape, const uint32_t *indices, const uint8_t *values, uint8_t *out, size_t capacity,
                        annb_scratch *scratch) {

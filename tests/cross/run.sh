@@ -9,8 +9,8 @@ cc=${AARCH64_CC:-aarch64-linux-gnu-gcc}
 runner=${QEMU_AARCH64-qemu-aarch64}
 flags=(-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -Wvla -Werror -Iinclude -Itests/cross)
-sources=(store/kernels/*.c store/rice_*.c store/codec.c store/codec_plain.c store/codec_count.c store/codec_dict.c store/deliver.c
-  store/whole.c store/status.c store/error.c tests/codec_help.c tests/avx512_emulated.c tests/cross/no_lz4.c)
+sources=(store/kernels/*.c store/codec/rice_*.c store/codec/codec.c store/codec/codec_plain.c store/codec/codec_count.c store/codec/codec_dict.c
+  store/codec/deliver.c store/objects/whole.c store/status.c store/error.c tests/codec_help.c tests/avx512_emulated.c tests/cross/no_lz4.c)
 read -ra optimise <<<"${CFLAGS:--O2 -g}"
 
 mkdir -p "$B/obj" "$B/tests" "$B/logs"

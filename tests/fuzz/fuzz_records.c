@@ -1,7 +1,7 @@
 /* Fuzz target: any bytes as a record. Every kernel must agree with the scalar one, on validity and on every value; ids must be in range.
  * With -fsanitize=fuzzer it is a libFuzzer target; with tests/fuzz/standalone.c it mutates records of its own making. */
-#include "../../store/codec.h"
-#include "../../store/deliver.h"
+#include "../../store/codec/codec.h"
+#include "../../store/codec/deliver.h"
 #include "../../store/kernels/kernels.h"
 #include "../codec_help.h"
 

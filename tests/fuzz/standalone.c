@@ -1,6 +1,6 @@
 /* Drives a record fuzz target without libFuzzer: valid records of many kinds with random changes. Arguments: number of inputs, seed, and
  * the codec of the records (plain, lz4, count, dict), without which they are of all. */
-#include "../../store/codec.h"
+#include "../../store/codec/codec.h"
 
 #include <annblock/annblock.h>
 #include <stdio.h>
