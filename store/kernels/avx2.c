@@ -379,10 +379,6 @@ AVX2 static bool codes32(const annb_rice_seq *seq, uint32_t *codes) {
 
 /* ---- output ---- */
 
-AVX2 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
-  for (size_t i = 0; i < n; i += 8) store256(out + i, _mm256_cvtepu16_epi32(load128(in + i)));
-}
-
 /* Entries of four ids, in the lower half. They come together in a register: storing each by itself takes longer, and so does loading the
  * ids one by one, which gets in the way of the other loads. */
 INLINE __m128i entries4(const uint16_t *ids, const uint16_t *table) {
@@ -489,7 +485,7 @@ AVX2 static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_avx2 = {"avx2", usable, annb_hash64_avx2, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
-                                      codes32, floats16, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
+                                      codes32, floats16, map,              to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_avx2; /* a translation unit is not empty */

@@ -384,10 +384,6 @@ AVX512 static bool codes32(const annb_rice_seq *seq, uint32_t *codes) {
 
 /* ---- output ---- */
 
-AVX512 static void widen(const uint16_t *in, size_t n, uint32_t *out) {
-  for (size_t i = 0; i < n; i += 16) store512(out + i, _mm512_cvtepu16_epi32(load256(in + i)));
-}
-
 AVX512 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) { annb_map_words(ids, n, table, out); }
 
 AVX512 static void to_f32(const uint16_t *codes, size_t n, int32_t base, uint8_t *out) {
@@ -460,7 +456,7 @@ AVX512 static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_avx512 = {"avx512", usable, HASH64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
-                                        codes32,  floats16, widen,  map,    to_f32, look_up, sort,   narrow, scatter, expand};
+                                        codes32,  floats16, map,    to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_avx512; /* a translation unit is not empty */

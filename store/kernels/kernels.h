@@ -57,9 +57,8 @@ typedef struct annb_kernel {
   /* The same plus base as floats, which hold them exactly, then base itself up to n; out may be unaligned. */
   bool (*floats16)(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *out);
 
-  /* out[i] = in[i]; out[i] = table[ids[i]] where all are inside the table; out[i] = codes[i] + base, which floats hold exactly; out of
+  /* out[i] = table[ids[i]] where all are inside the table; out[i] = codes[i] + base, which floats hold exactly; out of
    * `to_f32` may be unaligned */
-  void (*widen)(const uint16_t *in, size_t n, uint32_t *out);
   void (*map)(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out);
   void (*to_f32)(const uint16_t *codes, size_t n, int32_t base, uint8_t *out);
 

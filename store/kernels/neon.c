@@ -286,14 +286,6 @@ static bool codes32(const annb_rice_seq *seq, uint32_t *codes) {
 
 /* ---- output ---- */
 
-static void widen(const uint16_t *in, size_t n, uint32_t *out) {
-  for (size_t i = 0; i < n; i += 8) {
-    uint16x8_t x = vld1q_u16(in + i);
-    vst1q_u32(out + i, vmovl_u16(vget_low_u16(x)));
-    vst1q_u32(out + i + 4, vmovl_u16(vget_high_u16(x)));
-  }
-}
-
 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) { annb_map_words(ids, n, table, out); }
 
 ANNB_INLINE void put_f32(uint16x4_t codes, int32x4_t add, uint8_t *out) {
@@ -365,7 +357,7 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_neon = {"neon", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids16_wide, codes16,
-                                      codes32, floats16, widen, map,        to_f32, look_up, sort,   narrow, scatter, expand};
+                                      codes32, floats16, map,         to_f32, look_up, sort,   narrow, scatter, expand};
 
 #else
 typedef int annb_no_neon; /* a translation unit is not empty */

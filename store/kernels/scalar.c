@@ -153,10 +153,6 @@ static bool floats16(const annb_rice_seq *seq, size_t n, int32_t base, uint8_t *
   return true;
 }
 
-static void widen(const uint16_t *in, size_t n, uint32_t *out) {
-  for (size_t i = 0; i < n; i++) out[i] = in[i];
-}
-
 static void map(const uint16_t *ids, size_t n, const uint16_t *table, uint32_t *out) {
   for (size_t i = 0; i < n; i++) out[i] = table[ids[i]];
 }
@@ -204,4 +200,4 @@ static void expand(uint8_t *by_id, size_t n, float *out) {
 }
 
 const annb_kernel annb_kernel_scalar = {"scalar", usable, annb_hash64, unary,  lead16,  lead32, ids16,  ids32,   ids32, codes16,
-                                        codes32,  floats16, widen,  map,         to_f32, look_up, sort,   narrow, scatter, expand};
+                                        codes32,  floats16, map,         to_f32, look_up, sort,   narrow, scatter, expand};
