@@ -85,7 +85,7 @@ examples: $(EXAMPLES)
 tests: $(TESTS) $(TOOLS)
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 	@echo '  VARIANT=asan builds with sanitizers; H5AD=FILE chooses the file of the demo; WERROR= lets warnings pass; V=1 shows commands'
 
 # ---- compile ----

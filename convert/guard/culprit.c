@@ -13,14 +13,14 @@
 #include <unistd.h>
 
 enum { PATH = 1024, MAX_DEPTH = 64, MAX_OBJECTS = 1 << 20 };
-enum { TICKS = 100, TICK = 50 };     /* how long the walk may take: milliseconds */
-#define MOST (UINT64_C(16) << 20)    /* bytes of values that are read of an object */
+enum { TICK = 50, TICKS = 100, MOST_TICKS = 400 }; /* milliseconds; how many an object may take, and the whole walk */
+#define MOST (UINT64_C(16) << 20) /* bytes of values that are read of an object */
 
 typedef struct walk {
   hid_t memory; /* a file that is never written */
   char path[PATH];
   atomic_bool ended;
-  unsigned n;
+  atomic_uint n; /* objects and attributes that it came to */
 } walk;
 
 /* Read what HDF5 has to interpret. */
@@ -38,8 +38,10 @@ static void read_values(hid_t id, hid_t type, hid_t space, bool is_attribute) {
   annb_h5_close(&memory);
 }
 
-static herr_t attribute(hid_t object, const char *name, const H5A_info_t *info, void *ignored) {
-  (void)info, (void)ignored;
+static herr_t attribute(hid_t object, const char *name, const H5A_info_t *info, void *user) {
+  walk *w = user;
+  (void)info;
+  w->n++;
   hid_t attr = H5Aopen(object, name, H5P_DEFAULT), type = H5Aget_type(attr), space = H5Aget_space(attr);
   read_values(attr, type, space, true);
   annb_h5_close(&space);
@@ -78,7 +80,7 @@ static void visit(walk *w, hid_t parent, const char *name, unsigned depth) {
   hid_t id = H5Oopen(parent, name, H5P_DEFAULT);
   place here = {w, depth};
   hsize_t at = 0;
-  H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, &at, attribute, NULL);
+  H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, &at, attribute, w);
   if (H5Iget_type(id) == H5I_DATASET) dataset(w, id);
   if (H5Iget_type(id) == H5I_GROUP) H5Literate(id, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, follow, &here);
   annb_h5_close(&id);
@@ -96,13 +98,20 @@ static void run(const char *name, walk *w) {
   _exit(0);
 }
 
-/* False when it had to be killed. */
-static void wait_for(const walk *w, pid_t child) {
-  for (int i = 0; i < TICKS && !atomic_load(&w->ended); i++) {
+/* Whether it died, or stays at an object. A walk that is slow, of a large file or disk, is given up: the object where it is then is as good
+ * as others. */
+static bool dies(const walk *w, pid_t child) {
+  unsigned n = 0;
+  int still = 0;
+  for (int i = 0; i < MOST_TICKS && still < TICKS && !atomic_load(&w->ended); i++) {
     poll(NULL, 0, TICK);
-    if (annb_child_ended(child)) return;
+    if (annb_child_ended(child)) return !atomic_load(&w->ended);
+    const unsigned now = atomic_load(&w->n);
+    still = now == n ? still + 1 : 0;
+    n = now;
   }
   annb_child_kill(child);
+  return still == TICKS && !atomic_load(&w->ended);
 }
 
 bool annb_culprit_find(const char *file, char *object, size_t size) {
@@ -110,11 +119,8 @@ bool annb_culprit_find(const char *file, char *object, size_t size) {
   if (!w) return false;
   pid_t child = annb_child_fork();
   if (child == 0) run(file, w);
-  if (child > 0) {
-    wait_for(w, child);
-    annb_child_wait(child);
-  }
-  const bool found = child > 0 && !atomic_load(&w->ended);
+  const bool found = child > 0 && dies(w, child);
+  if (child > 0) annb_child_wait(child);
   w->path[PATH - 1] = 0;
   if (found) snprintf(object, size, "%s", *w->path ? w->path : "/");
   annb_child_memory_free(w, sizeof *w);

@@ -165,6 +165,7 @@ static void attend(watch *w) {
     int n = poll(&ready, 1, TICK);
     if (n > 0 && !take(w)) return;
     if (n <= 0 && w->g->asks && !progress(w)) cancel(w); /* a signal, or long work */
+    if (n == 0 && annb_child_ended(w->child)) break; /* where another child, forked meanwhile, holds the socket's other end, too */
     w->stuck = n == 0 && is_stuck(w);
     if (w->stuck) annb_child_kill(w->child);
     if (w->stuck) return;
@@ -181,7 +182,8 @@ static annb_status tell_damage(const watch *w, const char *how, annb_error *err)
                        how);
   return annb_fail(err, ANNB_EINPUT, what->n_files ? what->files[0] : NULL,
                    "%sdamaged: HDF5 cannot read it (%s)%s%.60s: get the file anew",
-                   what->n_files > 1 ? "or one of the other files is " : "", how, what->progress ? ", at: " : "", what->progress ? w->last.text : "");
+                   what->n_files > 1 ? "or one of the other files is " : "", how, what->progress ? ", at: " : "",
+                   what->progress ? w->last.text : "");
 }
 
 static annb_status tell_death(const watch *w, int number, annb_error *err) {

@@ -1,7 +1,7 @@
 /* Names by which genes, cells and categories of several parts are found to be the same: the values of a column of flat arrays, and tables
  * of them. Nothing here knows HDF5. */
-#ifndef ANNB_CONVERT_JOIN_KEYS_H
-#define ANNB_CONVERT_JOIN_KEYS_H
+#ifndef ANNB_READER_JOIN_KEYS_H
+#define ANNB_READER_JOIN_KEYS_H
 
 #include "../../store/objects/arrays.h"
 

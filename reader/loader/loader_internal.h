@@ -189,9 +189,9 @@ annb_status annb_decode_batch(const annb_loader *loader, const annb_unit *unit, 
 
 /* Threads that prepare the plan's steps from `loader->step` on. */
 annb_status annb_engine_start(annb_loader *loader, annb_error *err);
-/* End them and free all; NULL is allowed. */
+/* End them and free all; a loader without an engine is allowed. */
 void annb_engine_stop(annb_loader *loader);
-/* Wait for the next batch, at most until `deadline` (milliseconds from now, < 0: for ever): false when it is not there. */
+/* Wait for the next batch, at most `milliseconds` (< 0: for ever): false when it is not there. */
 bool annb_engine_wait(annb_engine *engine, int64_t milliseconds);
 /* Take it, after a wait that gave true. */
 annb_status annb_engine_take(annb_engine *engine, annb_slot **slot, annb_error *err);

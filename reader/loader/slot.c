@@ -29,12 +29,6 @@ annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kep
 
 void annb_pool_limit(annb_pool *pool, size_t most_bytes) { pool->most_bytes = most_bytes; }
 
-static void drop_pool(annb_pool *pool) {
-  if (atomic_fetch_sub(&pool->holders, 1) > 1) return;
-  pthread_mutex_destroy(&pool->lock);
-  free(pool);
-}
-
 static void free_buffer(annb_slot_buffer *buffer) {
   for (uint32_t i = 0; i < buffer->n_before; i++) free(buffer->before[i]);
   free(buffer->before);
@@ -51,6 +45,27 @@ static void free_slot(annb_slot *slot) {
   free(slot->labels);
   free(slot->label_buffers);
   free(slot);
+}
+
+static void free_slots(annb_slot *slot) {
+  while (slot) {
+    annb_slot *next = slot->next;
+    free_slot(slot);
+    slot = next;
+  }
+}
+
+/* Slots that are still there were given back when the pool could not be locked to be closed. */
+static void drop_pool(annb_pool *pool) {
+  if (atomic_fetch_sub(&pool->holders, 1) > 1) return;
+  free_slots(pool->free);
+  pthread_mutex_destroy(&pool->lock);
+  free(pool);
+}
+
+static bool lock_within(annb_pool *pool, int tries) {
+  while (tries && pthread_mutex_trylock(&pool->lock)) tries--;
+  return tries > 0;
 }
 
 static annb_slot *new_slot(const annb_pool *pool) {
@@ -101,10 +116,8 @@ static size_t slot_bytes(const annb_slot *slot) {
 
 void annb_slot_give_back(annb_slot *slot) {
   annb_pool *pool = slot->pool;
-  int tries = pool->keeps ? TRIES : 1;
   bool kept = false, free_it = !pool->keeps; /* that lock of a parent's thread is never free again: then the memory stays for ever */
-  while (tries && pthread_mutex_trylock(&pool->lock)) tries--;
-  if (tries) {
+  if (lock_within(pool, pool->keeps ? TRIES : 1)) {
     kept = !pool->closed && pool->n_free < pool->n_kept && slot_bytes(slot) <= pool->most_bytes;
     free_it = true;
     if (kept) {
@@ -120,15 +133,12 @@ void annb_slot_give_back(annb_slot *slot) {
 
 void annb_pool_close(annb_pool *pool) {
   if (!pool) return;
-  pthread_mutex_lock(&pool->lock);
-  annb_slot *slot = pool->free;
-  pool->free = NULL;
-  pool->closed = true;
-  pthread_mutex_unlock(&pool->lock);
-  while (slot) {
-    annb_slot *next = slot->next;
-    free_slot(slot);
-    slot = next;
+  if (lock_within(pool, TRIES)) {
+    annb_slot *slots = pool->free;
+    pool->free = NULL;
+    pool->closed = true;
+    pthread_mutex_unlock(&pool->lock);
+    free_slots(slots);
   }
   drop_pool(pool);
 }
