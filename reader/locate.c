@@ -117,7 +117,8 @@ static annb_status choose_genes(annb_locator *l, const annb_fmt_part_matrix *pm,
   if (!l->stored) return ANNB_OK;
   if (annb_part_matrix_mapped(l->store, part, pm))
     return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
-                         "row %llu is in part %u, whose genes are mapped to the store's: ask for original order", (unsigned long long)row, part);
+                         "row %llu is in part %u, whose genes are mapped to the store's: ask for original order",
+                         (unsigned long long)row, part);
   if (l->order_known && l->order != pm->gene_order)
     return annb_fail_row(err, ANNB_EINVAL, l->store->path, (int64_t)row,
                          "row %llu is in part %u, and parts have different gene orders: ask for original order, or for rows of fewer parts",

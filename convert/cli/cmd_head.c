@@ -28,7 +28,10 @@ typedef struct view {
 static const struct argp_option options[] = {
     {.key = 'n', .arg = "N", .doc = "Number of cells, the default is 5"},
     {.name = "matrix", .key = MATRIX, .arg = "NAME", .doc = "Only this matrix, like layers/counts; the default is all"},
-    {.name = "where", .key = WHERE, .arg = "TEXT", .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
+    {.name = "where",
+     .key = WHERE,
+     .arg = "TEXT",
+     .doc = "Only cells for which this holds, like 'cell_type == \"B cell\" and n_counts > 500'"},
     CLI_GENERATION_OPTION,
     {0}};
 

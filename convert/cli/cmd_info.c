@@ -113,7 +113,8 @@ static annb_status look_at_files(const annb_store *store, uint64_t generation, f
 }
 
 /* Calls `each` with the path of each part's sidecar, or with NULL and what is wrong with it. */
-static void each_sidecar(const annb_store *store, uint32_t n_parts, void (*each)(void *user, const char *path, const char *wrong), void *user) {
+static void each_sidecar(const annb_store *store, uint32_t n_parts, void (*each)(void *user, const char *path, const char *wrong),
+                         void *user) {
   for (uint32_t i = 0; i < n_parts; i++) {
     const char *path = NULL;
     annb_error err;
@@ -259,8 +260,11 @@ static void add_sidecar(void *table, const char *path, const char *wrong) {
 }
 
 static void print_store(const annb_store *store, const annb_store_info *info, const files *f) {
-  static const char *const kinds[N_KINDS] = {[0] = "  manifest", [ANNB_OBJECT_SEGMENT] = "  segments", [ANNB_OBJECT_ARRAYS] = "  flat arrays",
-                                             [ANNB_OBJECT_SIDECAR] = "  sidecars", [ANNB_OBJECT_RESTORE] = "  restore files"};
+  static const char *const kinds[N_KINDS] = {[0] = "  manifest",
+                                             [ANNB_OBJECT_SEGMENT] = "  segments",
+                                             [ANNB_OBJECT_ARRAYS] = "  flat arrays",
+                                             [ANNB_OBJECT_SIDECAR] = "  sidecars",
+                                             [ANNB_OBJECT_RESTORE] = "  restore files"};
   cli_table t = {.align = "ll"};
   char *path = cli_safe(annb_store_path(store), strlen(annb_store_path(store)));
   add_text(&t, "store");

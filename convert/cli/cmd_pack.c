@@ -39,8 +39,8 @@ typedef struct arguments {
        .key = MATRIX,                                                                                                                      \
        .arg = "NAME",                                                                                                                      \
        .doc = "A matrix to pack: X (the default, where there is one; appending: those of the store), layers/KEY, raw/X, obsm/KEY; may be " \
-              "given several times; 'all' is every one of these that is a numeric array of two dimensions. What is not packed stays in the "\
-              "sidecar"},                    \
+              "given several times; 'all' is every one of these that is a numeric array of two dimensions. What is not packed stays in "   \
+              "the sidecar"},                                                                                                              \
       {.name = "shuffle",                                                                                                                  \
        .key = SHUFFLE,                                                                                                                     \
        .arg = "SEED",                                                                                                                      \

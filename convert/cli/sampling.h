@@ -16,8 +16,8 @@ typedef struct cli_sampling {
   annb_row_set *rows;
 } cli_sampling;
 
-/* STORE..., --join, --where, -b, -m, -f, --strategy, --seed, --generation into a cli_sampling, as a child of the command's parser (its input is set
- * at ARGP_KEY_INIT). Usage error when STORE is missing. */
+/* STORE..., --join, --where, -b, -m, -f, --strategy, --seed, --generation into a cli_sampling, as a child of the command's parser (its
+ * input is set at ARGP_KEY_INIT). Usage error when STORE is missing. */
 extern const struct argp cli_sampling_parser;
 extern const struct argp_child cli_sampling_children[];
 

@@ -276,7 +276,8 @@ static annb_status run(export *e, annb_error *err) {
 }
 
 static annb_status in_process(const char *store, const char *output, const annb_export_options *options, annb_error *err) {
-  export e = {.store_path = store, .output = output, .merged = {.sidecar = -1, .restore = -1, .out = -1}, .cut = -1, .out = {.lock_fd = -1}};
+  export e = {.store_path = store, .output = output, .cut = -1, .out = {.lock_fd = -1}};
+  e.merged = (annb_merged){.sidecar = -1, .restore = -1, .out = -1};
   annb_h5_quiet quiet = annb_h5_quiet_begin();
   annb_lzf_register();
   annb_status s = read_options(&e, options, err);

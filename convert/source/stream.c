@@ -159,7 +159,8 @@ static annb_status take_chunk(annb_stream *s, uint64_t number, uint64_t n, chunk
     c->state = READY;
   }
   *out = c;
-  annb_status status = values ? ANNB_OK : annb_direct_take_stored(s->v->direct, number * s->height, n, &c->raw, &c->raw_room, &c->skipped, err);
+  annb_status status = ANNB_OK;
+  if (!values) status = annb_direct_take_stored(s->v->direct, number * s->height, n, &c->raw, &c->raw_room, &c->skipped, err);
   if (status) free_chunk(c);
   return status;
 }
@@ -223,7 +224,8 @@ annb_status annb_stream_prepare(annb_stream *s, uint64_t first, uint64_t n, void
 
 /* The part of chunk `number` that lies in [first, first + n), which is `out`. */
 static void copy_part(const annb_stream *s, uint64_t number, const uint8_t *values, uint64_t first, uint64_t n, uint8_t *out) {
-  const uint64_t row = number * s->height, from = row > first ? row : first, end = row + s->height < first + n ? row + s->height : first + n;
+  const uint64_t row = number * s->height, from = row > first ? row : first;
+  const uint64_t end = row + s->height < first + n ? row + s->height : first + n;
   memcpy(out + (from - first) * s->size, values + (from - row) * s->size, (end - from) * s->size);
 }
 

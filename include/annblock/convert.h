@@ -46,8 +46,8 @@ typedef struct annb_pack_options {
   bool allow_duplicate_genes; /* when matching: the first of equal genes with the first, the second with the second …; else refused */
   annb_convert_note_fn note; /* may be NULL */
   /* Which matrices go to segments: "X", "layers/<key>", "raw/X", "obsm/<key>", or "all" for all of these that are numeric arrays of two
-   * dimensions (dense, CSR, CSC). NULL: X where there is one; appending: those that all
-   * parts of the store have (but of raw), which each file must have then. The order of the names does not matter. The rest stays in the sidecar. */
+   * dimensions (dense, CSR, CSC). NULL: X where there is one; appending: those that all parts of the store have (but of raw), which each
+   * file must have then. The order of the names does not matter. The rest stays in the sidecar. */
   const char *const *matrices;
   size_t n_matrices;
   /* Store the rows of each part in a random order, which depends on `seed` and the part's number of rows alone (SPEC.md 5.5.1). Readers see
@@ -97,11 +97,12 @@ typedef struct annb_annotate_options {
 } annb_annotate_options;
 
 /* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var,
- * and all that is not packed; of a part that was shuffled, in the order of its source. The packed matrices stay as they are; what `from` has in their places must have their shapes (X may be
- * missing) and is ignored. One new generation; no file that exists is touched. Export then gives `from` with the store's matrices.
- * ANNB_EINPUT when cells or genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be
+ * and all that is not packed; of a part that was shuffled, in the order of its source. The packed matrices stay as they are; what `from` has
+ * in their places must have their shapes (X may be missing) and is ignored. One new generation; no file that exists is touched. Export then
+ * gives `from` with the store's matrices. ANNB_EINPUT when cells or genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be
  * NULL. */
 annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
+
 typedef enum annb_compression {
   ANNB_COMPRESSION_SOURCE = 0, /* the filters of the source, as far as they are here and exact; of several parts together: none */
   ANNB_COMPRESSION_NONE = 1,
@@ -144,8 +145,8 @@ typedef struct annb_export_options {
 /* Export the store (one part, or the one that the options name) to the `.h5ad` file `output`, as the source was: objects, types, values,
  * attributes and links.
  * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the
- * matrices that all parts have, rows in the order of the sources (X and layers as CSR with ascending indices, obsm as arrays, in the dtypes that readers deliver). What is in
- * the sidecars alone (uns, what is not packed) is in no such file; raw is not either. A subset has the cells (store row numbers) and genes
+ * matrices that all parts have, rows in the order of the sources (X and layers as CSR with ascending indices, obsm as arrays, in the
+ * dtypes that readers deliver). What is in the sidecars alone (uns, what is not packed) is in no such file; raw is not either. A subset has the cells (store row numbers) and genes
  * (of the store) asked for: their rows of obs and var and of these matrices, in the order asked for, elements ascending; `skip` may name
  * columns ("obs/x", "var/x") and matrices ("X", "layers/x", "obsm/x"). Uncompressed unless options->compression is ANNB_COMPRESSION_GZIP.
  * Of one part with a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm,

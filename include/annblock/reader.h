@@ -1,7 +1,7 @@
 /* Reading stores.
  *
  * An open store is immutable: any number of threads may use one annb_store at once, also after fork. Nothing is printed, no
- * environment is read, no lock is taken. Files are mapped when first needed and verified when first touched (index pages,
+ * environment is read, a store has no locks (helpers of a context share one). Files are mapped when first needed and verified when first touched (index pages,
  * chunks of flat arrays) or each time (records).
  *
  * Scratch memory is in an annb_context: one per thread, reusable for any number of calls on any store. Where a call asks for several
@@ -82,6 +82,7 @@ typedef enum annb_gene_join {
  * memory grows with them and with the parts, not with rows. Record checks are left out when all stores are open without. */
 annb_status annb_union_open(const annb_store *const *stores, uint32_t n_stores, annb_gene_join join, annb_store **out, annb_error *err);
 
+/* ANNB_ENOMEM. Closing: NULL is allowed; no call may use it, and the helpers end. */
 annb_status annb_context_open(annb_context **out, annb_error *err);
 void annb_context_close(annb_context *context);
 

@@ -30,17 +30,17 @@ typedef struct annb_arrays_writer annb_arrays_writer;
 typedef struct annb_string_writer annb_string_writer;
 
 typedef enum annb_txn_mode {
-  ANNB_TXN_CREATE = 0, /* a new store; ANNB_EEXIST when `path` is a store already or anything but an (empty or unfinished) store directory */
+  ANNB_TXN_CREATE = 0,  /* a new store; ANNB_EEXIST when `path` is a store or anything but an (empty or unfinished) store directory */
   ANNB_TXN_REPLACE = 1, /* a new store, or the next generation of an existing one with a fresh part list */
-  ANNB_TXN_APPEND = 2 /* the next generation of an existing store: its parts, then those of the transaction. ANNB_ENOTSTORE when there is none */
+  ANNB_TXN_APPEND = 2   /* the next generation of an existing store: its parts, then those of the transaction; else ANNB_ENOTSTORE */
 } annb_txn_mode;
 
 /* Start a transaction on the directory `path`, which is made when missing. ANNB_EEXIST as said above, ANNB_EIO. */
 annb_status annb_txn_begin(const char *path, annb_txn_mode mode, annb_txn **out, annb_error *err);
 
 /* Publish. Needs exactly the matrices and parts added so far. Frees the transaction. ANNB_EEXIST when another writer created
- * the store meanwhile (CREATE), ANNB_EIO. APPEND adds to the generation that is the newest then; matrices of one name and shape are one; parts
- * that need maps or a schema come from convert.h. `generation` (may be NULL) receives the number published. */
+ * the store meanwhile (CREATE), ANNB_EIO. APPEND adds to the generation that is the newest then; matrices of one name and shape are one;
+ * parts that need maps or a schema come from convert.h. `generation` (may be NULL) receives the number published. */
 annb_status annb_txn_commit(annb_txn *txn, uint64_t *generation, annb_error *err);
 
 /* Give up: remove what the transaction wrote. Frees the transaction; NULL is allowed. */
@@ -116,7 +116,8 @@ annb_status annb_arrays_writer_open(annb_txn *txn, annb_arrays_writer **out, ann
 
 /* Begin an array of n_cols values per row (name "" for a column's array), give its rows in any number of calls, end it.
  * One array is open at a time. `array` is its row, ANNB_NONE for none below. */
-annb_status annb_arrays_begin(annb_arrays_writer *writer, const char *name, annb_dtype dtype, uint64_t n_cols, uint32_t *array, annb_error *err);
+annb_status annb_arrays_begin(annb_arrays_writer *writer, const char *name, annb_dtype dtype, uint64_t n_cols, uint32_t *array,
+                              annb_error *err);
 annb_status annb_arrays_append(annb_arrays_writer *writer, const void *rows, uint64_t n_rows, annb_error *err);
 annb_status annb_arrays_end(annb_arrays_writer *writer, annb_error *err);
 
@@ -159,7 +160,8 @@ typedef bool (*annb_progress_fn)(void *user, uint64_t done, uint64_t total);
 /* Check every byte of the store (SPEC.md, section 8). Damage is reported to `finding` and is not a failure of the call:
  * ANNB_OK with *n_findings == 0 means the store is whole. Failures: ANNB_EIO when `path` cannot be read at all,
  * ANNB_ENOTSTORE when it is no store directory, ANNB_ECANCELED. */
-annb_status annb_verify(const char *path, annb_finding_fn finding, annb_progress_fn progress, void *user, uint64_t *n_findings, annb_error *err);
+annb_status annb_verify(const char *path, annb_finding_fn finding, annb_progress_fn progress, void *user, uint64_t *n_findings,
+                        annb_error *err);
 
 #ifdef __cplusplus
 }

@@ -105,7 +105,8 @@ def pack(
     that genes are matched by (default: names); `allow_duplicate_genes`. `shuffle`: a seed, to store each file's cells in a random order
     that it decides; `export` restores the file's own. `progress`: a tqdm bar on a terminal or in a notebook. What may
     surprise is warned of. HDF5 may crash on a damaged file, so a child process does the work, and its crash is an InputError; `in_process`:
-    without one, where a program must not fork. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C nothing is left behind.
+    without one, where a program must not fork. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C
+    nothing is left behind.
 
     >>> annblock.pack(example_h5ad, scratch / "packed.annblock").n_obs
     2000

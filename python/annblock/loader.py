@@ -41,13 +41,13 @@ class Loader:
 
     Each `for batch in loader` is the next epoch, in another order; batches are `Batch`es, dictionaries with attributes: `batch.X`,
     `batch.obs["cell_line"]` (codes, -1 = missing: `ignore_index=-1` of torch's losses, or `where="cell_line is not null"`), `batch.rows`.
-    The order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a Loader
-    is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
+    The order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a
+    Loader is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
 
     stores: a path or `Store`, or a list of them, which are read as one. join: how their genes become one list, by name: None (they must be
-    equal), "inner" (genes that all have) or "outer" (genes of all, zero where a store has none); labels are one by name. batch_size, block_size, fetch_factor: cells of a batch, cells that
-    are read together, batches that are shuffled together (m, b and f of scDataset). strategy: "block", "sequential", "buffer" (sequential,
-    shuffled within a fetch), "weighted" (by `weights`: one per row, or the name of a numeric obs column), "balanced" (each class of the
+    equal), "inner" (genes that all have) or "outer" (genes of all, zero where a store has none); labels are one by name. batch_size,
+    block_size, fetch_factor: cells of a batch, cells that are read together, batches that are shuffled together (m, b and f of scDataset).
+    strategy: "block", "sequential", "buffer" (sequential, shuffled within a fetch), "weighted" (by `weights`: one per row, or the name of a numeric obs column), "balanced" (each class of the
     obs column `balance`, by default the first label, as often as any other); or row batches of your own: a list of index arrays, or a
     function from the epoch to one. rows, where: only these cells; a mask, index array or names, and a predicate over obs. num_samples:
     cells of an epoch. genes: an ordered vocabulary of names or numbers; columns come in that order, unknown names are empty columns.
@@ -63,7 +63,8 @@ class Loader:
 
     Of a batch of n cells, X is n × genes (csr_array with int32 indices, numpy array or tensor), rows is int64 of length n, each label int32
     of length n; as tensors labels are int64, as losses want them. ArgumentError, NotFoundError and RangeError say at once what cannot be
-    meant; while iterating LossyError (a value that dtype cannot hold), CorruptError (a damaged record) and InputOutputError name file and row.
+    meant; while iterating LossyError (a value that dtype cannot hold), CorruptError (a damaged record) and InputOutputError name file and
+    row.
 
     >>> loader = annblock.Loader(example_store, batch_size=32, labels=["cell_line"])
     >>> len(loader)

@@ -44,8 +44,8 @@ def open(
 ) -> Store:
     """Open the store at `path` (a directory) for reading: a `Store`.
 
-    A list of paths and `Store`s is read as one store: rows, obs and matrices of all, in the order given, as if they had been packed into one.
-    `join`: how their genes become one list, by name: None (they must be equal), "inner" (the genes that all have) or "outer" (those of
+    A list of paths and `Store`s is read as one store: rows, obs and matrices of all, in the order given, as if they had been packed into
+    one. `join`: how their genes become one list, by name: None (they must be equal), "inner" (the genes that all have) or "outer" (those of
     all; zero in cells of stores without them). Categories of obs are one by name; a column that a store lacks is missing in its cells.
 
     `generation`: an older one than the newest (of a list: open them one by one). `check_records=False` leaves out the check of each record

@@ -43,8 +43,8 @@ typedef struct annb_slot {
   uint32_t n_matrices, n_labels;
 } annb_slot;
 
-/* A pool has one holder and one for each slot that is out. NULL when memory is short. It keeps n_kept free slots; with `keeps` all, and none
- * of their memory is freed before it closes. */
+/* A pool has one holder and one for each slot that is out. NULL when memory is short. It keeps n_kept free slots; with `keeps` all, and
+ * none of their memory is freed before it closes. */
 annb_pool *annb_pool_open(uint32_t n_matrices, uint32_t n_labels, uint32_t n_kept, bool keeps);
 void annb_pool_limit(annb_pool *pool, size_t most_bytes); /* slots with more memory are not kept; at first there is no limit */
 void annb_pool_close(annb_pool *pool); /* NULL is allowed; slots that are out live on */

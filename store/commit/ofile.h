@@ -1,4 +1,4 @@
-/* A new file written front to back and never again (mode 0444), buffered, with SHA-256 of everything that goes in. Or the same in memory. */
+/* A new file written front to back and never again (mode 0444), buffered, with SHA-256 of all that goes in. Or the same in memory. */
 #ifndef ANNB_STORE_OFILE_H
 #define ANNB_STORE_OFILE_H
 

@@ -13,7 +13,8 @@
 #define INLINE AVX2 ANNB_INLINE
 
 static bool usable(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("popcnt");
 }
 
 INLINE __m128i load64(const void *p) { return _mm_loadl_epi64((const __m128i *)p); }

@@ -12,8 +12,8 @@
 /* Whether more than 63 zeros are between the last one of `before` and the first of `word`, the next 64 bits; neither is zero. */
 __attribute__((always_inline)) static inline bool annb_lead_far(uint64_t word, uint64_t before) { return (word & (0 - word)) > before; }
 
-/* The bits up to the last one that counts, when `word` ends at bit `end` and its last `spare` ones, not all, do not. Without branches, which
- * no one could foresee. */
+/* The bits up to the last one that counts, when `word` ends at bit `end` and its last `spare` ones, not all, do not. Without branches,
+ * which no one could foresee. */
 __attribute__((always_inline)) static inline size_t annb_lead_end(size_t end, uint64_t word, size_t spare) {
   const uint64_t each = UINT64_C(0x0101010101010101), top = each << 7;
   uint64_t sums = word - (word >> 1 & each * 0x55);

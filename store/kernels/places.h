@@ -18,7 +18,8 @@ __attribute__((always_inline)) static inline void annb_mark_key(uint32_t key, ui
   words[(key & 0xffff) >> 6] |= UINT64_C(1) << (key & 63);
 }
 
-__attribute__((always_inline)) static inline void annb_place_key(uint32_t key, const uint64_t *words, const uint32_t *below, uint32_t *sorted) {
+__attribute__((always_inline)) static inline void annb_place_key(uint32_t key, const uint64_t *words, const uint32_t *below,
+                                                                 uint32_t *sorted) {
   size_t w = (key & 0xffff) >> 6;
   sorted[below[w] + (uint32_t)__builtin_popcountll(words[w] & ~(UINT64_MAX << (key & 63)))] = key;
 }

@@ -1,5 +1,5 @@
-/* What parts have in common: the list of genes, gene maps, row orders, the schema and its category maps. Damage of the files themselves is told where
- * the objects are checked. */
+/* What parts have in common: the list of genes, gene maps, row orders, the schema and its category maps. Damage of the files themselves is
+ * told where the objects are checked. */
 #include "verify.h"
 
 #include "../error.h"
