@@ -1,6 +1,5 @@
 /* annblock entropy STORE --label COLUMN: how mixed the labels of minibatches will be. */
 #include "sampling.h"
-#include "text.h"
 
 #include <inttypes.h>
 #include <jansson.h>

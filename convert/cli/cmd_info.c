@@ -6,7 +6,6 @@
 #include "text.h"
 
 #include <annblock/annblock.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* annblock sample STORE: the minibatches of an epoch, as row numbers. */
 #include "sampling.h"
-#include "text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,11 +2,7 @@
 
 #include "../sidecar/files.h"
 
-#include "../../store/error.h"
-
 #include <annblock/annblock.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CHUNK = 1 << 16 };
 

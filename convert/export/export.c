@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define DEFAULT_MEMORY (UINT64_C(512) << 20)
 #define DEFAULT_LEVEL 4

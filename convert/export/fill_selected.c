@@ -1,4 +1,3 @@
-#include "../sidecar/files.h"
 #include "fill.h"
 #include "stream.h"
 

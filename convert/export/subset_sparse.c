@@ -2,10 +2,8 @@
 #include "stream.h"
 #include "subset.h"
 
-#include "../../store/cursor.h"
 #include "../../store/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

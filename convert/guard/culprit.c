@@ -2,7 +2,6 @@
 
 #include "child.h"
 
-#include "../sidecar/graph.h"
 #include "../source/h5.h"
 
 #include <poll.h>

@@ -1,6 +1,5 @@
 #include "graft.h"
 
-#include "../../store/error.h"
 #include "files.h"
 
 #include <stdlib.h>

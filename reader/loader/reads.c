@@ -1,7 +1,6 @@
 /* PREAD: index pages and records read into memory by a pool of threads, in runs. */
 #include "loader_internal.h"
 
-#include "../../store/cursor.h"
 #include "../../store/error.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 #include "where.h"
 
-#include "../../store/error.h"
-
 #include <stdio.h>
 #include <string.h>
 

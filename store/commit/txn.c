@@ -9,7 +9,6 @@
 
 #include <annblock/annblock.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

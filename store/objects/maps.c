@@ -2,7 +2,6 @@
 
 #include "../error.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
