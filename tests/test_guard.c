@@ -4,8 +4,10 @@
 #include "suite.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -195,6 +197,22 @@ START_TEST(test_leaves) {
 }
 END_TEST
 
+static void wait_for_ever(void) {
+  for (;;) pause();
+}
+
+/* As where the lock of a thread-safe HDF5 was another thread's: the child waits before it begins. Takes 20 seconds. */
+START_TEST(test_does_not_begin) {
+  seen s = {0};
+  uint64_t n = 0;
+  if (!getenv("ANNB_TEST_LONG")) return;
+  ck_assert_int_eq(pthread_atfork(NULL, NULL, wait_for_ever), 0);
+  ck_assert_int_eq(run(talk, &s, &n), ANNB_EIO);
+  ck_assert_msg(strstr(err.message, "did not begin"), "%s", err.message);
+  ck_assert_int_eq(s.cleaned, 1);
+}
+END_TEST
+
 /* ---- the culprit ---- */
 
 START_TEST(test_no_culprit) {
@@ -217,6 +235,7 @@ int main(void) {
   tcase_add_loop_test(t, test_crash, 0, 4);
   tcase_add_test(t, test_killed);
   tcase_add_test(t, test_leaves);
+  tcase_add_test(t, test_does_not_begin);
   tcase_add_test(t, test_no_culprit);
   suite_add_tcase(suite, t);
   return suite_run(suite);

@@ -90,6 +90,8 @@ bool annb_guard_difference(void *user, const char *path, const char *what) {
 }
 
 static void work(const annb_guarded *what, annb_guard *g) {
+  H5open(); /* does not return when another thread of the parent was in a thread-safe HDF5: its lock is never free here */
+  atomic_fetch_add(&g->beats, 1);
   g->error = (annb_error){.row = ANNB_NO_ROW};
   g->status = what->work(what->arg, g, g->result, &g->error);
   annb_child_check_leaks();
@@ -145,7 +147,7 @@ static bool take(watch *w) {
   return true;
 }
 
-/* It has worked for long without a sign of life, or does not end although it was told to. */
+/* It does not begin, or has worked for long without a sign of life, or does not end although it was told to. */
 static bool is_stuck(watch *w) {
   const double t = now(), cpu = annb_child_seconds(w->child);
   const uint64_t beats = atomic_load(&w->g->beats);
@@ -155,7 +157,7 @@ static bool is_stuck(watch *w) {
     w->beat_at = t;
     w->beat_cpu = cpu;
   }
-  return t - w->beat_at > PATIENCE && cpu - w->beat_cpu > PATIENCE * 0.75;
+  return t - w->beat_at > PATIENCE && (!beats || cpu - w->beat_cpu > PATIENCE * 0.75);
 }
 
 /* Until the child is done or dead. */
@@ -190,6 +192,8 @@ static annb_status tell_death(const watch *w, int number, annb_error *err) {
   char how[80];
   const char *file = w->what->n_files ? w->what->files[0] : NULL;
   if (w->canceled_at > 0 && w->stuck) return annb_fail(err, ANNB_ECANCELED, file, "what was done with it was cancelled");
+  if (w->stuck && !w->beats)
+    return annb_fail(err, ANNB_EIO, file, "the process that works on it did not begin: no other thread may use HDF5 when it starts");
   if (w->stuck) return tell_damage(w, "it does not come back", err);
   if (number == SIGKILL) return annb_fail(err, ANNB_EIO, file, "the process that worked on it was killed: is memory short?");
   if (number) snprintf(how, sizeof how, "it crashed: %s", strsignal(number));

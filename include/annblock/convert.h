@@ -5,7 +5,8 @@
  * HDF5 may crash or hang on a damaged file. So these functions fork, and work in a child process: its crash, or 20 seconds of work without
  * a sign of life, is ANNB_EINPUT here, which names the object that HDF5 cannot read where that is found out, and nothing is left behind.
  * Callbacks are called in the caller's process, by the calling thread, the progress also in between with what it was told last. A child
- * dies with its parent. Where the caller must not fork (some MPI libraries), options->in_process does without. */
+ * dies with its parent. The caller may have other threads, but none that is in the same HDF5 library at that moment: the child would not
+ * begin, which is ANNB_EIO after 20 seconds. Where the caller must not fork (some MPI libraries), options->in_process does without. */
 #ifndef ANNBLOCK_CONVERT_H
 #define ANNBLOCK_CONVERT_H
 
