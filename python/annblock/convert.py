@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _c, errors
 from ._c import path_bytes
-from ._progress import Run, ignore, lock
+from ._progress import Run, alone, ignore
 from .indexing import resolve
 from .store import Store
 
@@ -167,7 +167,7 @@ def convert(
     values |= {"gene_order": choice(gene_order, GENE_ORDERS, "gene_order"), "join": choice(join, JOINS, "join")}
     values |= {"shuffle": shuffle is not None, "seed": seed_of(shuffle), "in_process": in_process}
     options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
-    with lock:
+    with alone():
         status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
     finish(run, status, error)
     if result.n_left:
@@ -235,7 +235,7 @@ def annotate(
     values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}
     values |= {"one_part": part is not None, "part": part or 0, "in_process": in_process}
     options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *")
-    with lock:
+    with alone():
         status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error)
     finish(run, status, error)
     tell(run.notes, 3)
@@ -273,7 +273,7 @@ def export(
         values |= {"one_part": part is not None, "part": part or 0, "n_threads": threads, "level": level, "subset": subset}
         values |= {"compression": choice(compression, COMPRESSIONS, "compression"), "in_process": in_process}
         options, error = ffi.new("annb_export_options *", values), ffi.new("annb_error *")
-        with lock:
+        with alone():
             status = lib.annb_export(path_bytes(opened.path), path_bytes(output), options, error)
     finish(run, status, error)
 
@@ -320,7 +320,7 @@ def compare(a: Path, b: Path) -> list[tuple[str, str]]:
     need_hdf5()
     run = Comparison()
     user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")
-    with lock:
+    with alone():
         status = lib.annb_compare(path_bytes(a), path_bytes(b), lib.annbpy_difference, user, n, error)
     finish(run, status, error)
     return run.differences
