@@ -1,4 +1,5 @@
 """The command line: what it prints, its exit codes, and that nothing half-made is ever left."""
+import fcntl
 import hashlib
 import json
 import os
@@ -691,3 +692,20 @@ def test_messages_from_hdf5_do_not_leak(tmp_path):
     made_files.REJECT["truncated"](tmp_path / "a.h5ad")
     result = run("pack", tmp_path / "a.h5ad", "-o", tmp_path / "s")
     assert "HDF5-DIAG" not in result.err and len(result.err.splitlines()) == 1
+
+
+# ---- what a caller left behind ----
+
+
+def test_closed_descriptors(store):
+    """Descriptors 0 and 2 that are closed are /dev/null before any file is opened."""
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)  # so that it waits for the test
+    p = subprocess.Popen([CLI, "sample", store, "-m", "1"], stdout=into, preexec_fn=lambda: (os.close(0), os.close(2)))
+    os.close(into)
+    first = os.read(out, 1)
+    assert first and [os.readlink(f"/proc/{p.pid}/fd/{n}") for n in (0, 2)] == ["/dev/null"] * 2
+    while os.read(out, 1 << 16):
+        pass
+    os.close(out)
+    assert p.wait(60) == 0

@@ -1,5 +1,6 @@
 """Files with every HDF5 filter that can be had: read with the plugins of the hdf5plugin wheel, which the command finds by itself."""
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -108,6 +109,12 @@ def test_python_is_asked_only_when_a_filter_is_missing(tmp_path, no_wheel):
     make(tmp_path / "source.h5ad", "csr", FILTERS["zstd"])
     run("pack", tmp_path / "source.h5ad", "-o", tmp_path / "other", env=no_wheel)
     assert asked.exists()
+
+
+def test_caller_that_ignores_sigchld(tmp_path, wheel):
+    """Then nothing tells how the python3 that was asked ended."""
+    make(tmp_path / "source.h5ad", "csr", FILTERS["zstd"])
+    ok("pack", tmp_path / "source.h5ad", "-o", tmp_path / "store", env=wheel, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
 
 def test_chunk_that_inflates_to_too_few_bytes(tmp_path):

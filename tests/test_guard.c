@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static annb_error err;
@@ -213,6 +214,40 @@ START_TEST(test_does_not_begin) {
 }
 END_TEST
 
+/* A process that was forked meanwhile keeps the socket open: the death is seen all the same. */
+static annb_status die_with_heir(void *arg, annb_guard *guard, void *result, annb_error *error) {
+  (void)arg, (void)guard, (void)error;
+  if (fork() == 0) {
+    sleep((unsigned)*(uint64_t *)result);
+    _exit(0);
+  }
+  raise(SIGSEGV);
+  return ANNB_OK;
+}
+
+START_TEST(test_crash_with_heir) {
+  seen s = {0};
+  uint64_t n = 5;
+  const time_t before = time(NULL);
+  ck_assert_int_eq(run(die_with_heir, &s, &n), ANNB_EINPUT);
+  ck_assert_int_lt(time(NULL) - before, 4);
+  ck_assert_ptr_nonnull(strstr(err.message, "crashed"));
+}
+END_TEST
+
+/* Where the program does not learn how its children end, a killed one is no reason to call the file damaged. */
+START_TEST(test_killed_unseen) {
+  seen s = {0};
+  uint64_t n = SIGKILL;
+  signal(SIGCHLD, SIG_IGN);
+  ck_assert_int_eq(run(die, &s, &n), ANNB_EIO);
+  ck_assert_ptr_nonnull(strstr(err.message, "SIGCHLD"));
+  ck_assert_int_eq(s.cleaned, 1);
+  ck_assert_int_eq(run(add_one, &s, &n), ANNB_OK);
+  ck_assert_uint_eq(n, SIGKILL + 1);
+}
+END_TEST
+
 /* ---- the culprit ---- */
 
 START_TEST(test_no_culprit) {
@@ -236,6 +271,8 @@ int main(void) {
   tcase_add_test(t, test_killed);
   tcase_add_test(t, test_leaves);
   tcase_add_test(t, test_does_not_begin);
+  tcase_add_test(t, test_crash_with_heir);
+  tcase_add_test(t, test_killed_unseen);
   tcase_add_test(t, test_no_culprit);
   suite_add_tcase(suite, t);
   return suite_run(suite);

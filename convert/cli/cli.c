@@ -1,6 +1,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -129,6 +130,12 @@ void cli_catch_signals(void) {
 }
 
 bool cli_interrupted(void) { return caught != 0; }
+
+void cli_mend_inheritance(void) {
+  for (int fd = 0; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) break;
+  signal(SIGCHLD, SIG_DFL);
+}
 
 static void close_stdout(void) {
   bool failed = ferror(stdout) != 0;

@@ -56,6 +56,10 @@ void cli_take_argument(struct argp_state *state, const char *arg, const char **p
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 
+/* What a caller may have left closed or ignored: descriptors 0 to 2 lead to /dev/null then, else messages would go into the files that
+ * are opened next; and ends of child processes are told. */
+void cli_mend_inheritance(void);
+
 /* At exit: flush stdout; a failed write makes the exit code CLI_FAILED (silently when the reader went away).
  * Writing past a limit on file sizes becomes an error too. */
 void cli_watch_stdout(void);

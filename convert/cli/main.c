@@ -99,6 +99,7 @@ static int help(int argc, char **argv) {
 int main(int argc, char **argv) {
   static char name[] = "annblock";
   int first = 0;
+  cli_mend_inheritance();
   cli_watch_stdout();
   argp_program_version_hook = print_version;
   argp_err_exit_status = CLI_USAGE;

@@ -68,7 +68,8 @@ int annb_child_wait(pid_t child) {
   pid_t got;
   do got = waitpid(child, &status, 0);
   while (got < 0 && errno == EINTR);
-  return got == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (got != child) return ANNB_CHILD_UNKNOWN;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 void annb_child_kill(pid_t child) { kill(child, SIGKILL); }

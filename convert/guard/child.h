@@ -16,7 +16,8 @@ pid_t annb_child_fork(void);
 /* Under AddressSanitizer the child dies when it leaks. */
 void annb_child_check_leaks(void);
 bool annb_child_ended(pid_t child);
-/* Wait for its end. How it died: a signal, or 0. */
+/* Wait for its end. How it died: a signal, or 0; unknown where the program ignores SIGCHLD, or waits for all children elsewhere. */
+enum { ANNB_CHILD_UNKNOWN = -1 };
 int annb_child_wait(pid_t child);
 void annb_child_kill(pid_t child);
 /* Seconds of processor time that it used; 0 when that cannot be told. */

@@ -166,6 +166,7 @@ static void attend(watch *w) {
   while (!atomic_load(&w->g->ended)) {
     int n = poll(&ready, 1, TICK);
     if (n > 0 && !take(w)) return;
+    if (n == 0 && annb_child_ended(w->child)) return; /* a process that was forked meanwhile may hold the other end open */
     if (n <= 0 && w->g->asks && !progress(w)) cancel(w); /* a signal, or long work */
     if (n == 0 && annb_child_ended(w->child)) break; /* where another child, forked meanwhile, holds the socket's other end, too */
     w->stuck = n == 0 && is_stuck(w);
@@ -175,13 +176,18 @@ static void attend(watch *w) {
   while (poll(&ready, 1, 0) > 0 && take(w)) {} /* notes that were on their way */
 }
 
+/* NULL for `how`: an object that cannot be read would tell, else it may have been killed. */
 static annb_status tell_damage(const watch *w, const char *how, annb_error *err) {
   char object[1024];
   const annb_guarded *what = w->what;
   for (size_t i = 0; i < what->n_files; i++)
     if (annb_culprit_find(what->files[i], object, sizeof object))
       return annb_fail(err, ANNB_EINPUT, what->files[i], "damaged: HDF5 cannot read the object %.900s (%s): get the file anew", object,
-                       how);
+                       how ? how : "it ended");
+  if (!how)
+    return annb_fail(err, ANNB_EIO, what->n_files ? what->files[0] : NULL,
+                     "the process that worked on it is gone, and why cannot be told, because this program ignores SIGCHLD or waits for it "
+                     "elsewhere: try again; is memory short?");
   return annb_fail(err, ANNB_EINPUT, what->n_files ? what->files[0] : NULL,
                    "%sdamaged: HDF5 cannot read it (%s)%s%.60s: get the file anew",
                    what->n_files > 1 ? "or one of the other files is " : "", how, what->progress ? ", at: " : "",
@@ -196,6 +202,7 @@ static annb_status tell_death(const watch *w, int number, annb_error *err) {
     return annb_fail(err, ANNB_EIO, file, "the process that works on it did not begin: no other thread may use HDF5 when it starts");
   if (w->stuck) return tell_damage(w, "it does not come back", err);
   if (number == SIGKILL) return annb_fail(err, ANNB_EIO, file, "the process that worked on it was killed: is memory short?");
+  if (number == ANNB_CHILD_UNKNOWN) return tell_damage(w, NULL, err);
   if (number) snprintf(how, sizeof how, "it crashed: %s", strsignal(number));
   else snprintf(how, sizeof how, "it ended");
   return tell_damage(w, how, err);

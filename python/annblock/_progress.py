@@ -1,5 +1,6 @@
 """Calls into C that take long: progress on a terminal or in a notebook, Ctrl-C, what callbacks raise."""
 
+import os
 import sys
 import threading
 
@@ -66,4 +67,17 @@ def make_bar(progress, label):
     return tqdm(desc=label, unit_scale=True, leave=False)
 
 
-lock = threading.Lock()  # HDF5 is not thread-safe: one conversion at a time in a process
+held = {"lock": threading.Lock()}
+
+
+def alone():
+    """`with alone():` one conversion at a time in a process, because HDF5 is not thread-safe."""
+    return held["lock"]
+
+
+def renew():
+    """A process that is forked during a conversion has no thread that would ever let go of the parent's lock."""
+    held["lock"] = threading.Lock()
+
+
+os.register_at_fork(after_in_child=renew)

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _c, errors
 from ._c import path_bytes
-from ._progress import Run, ignore, lock
+from ._progress import Run, alone, ignore
 from .indexing import resolve
 from .store import Store
 
@@ -168,7 +168,7 @@ def convert(
     values |= {"gene_order": choice(gene_order, GENE_ORDERS, "gene_order"), "join": choice(join, JOINS, "join")}
     values |= {"shuffle": shuffle is not None, "seed": seed_of(shuffle), "in_process": in_process}
     options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
-    with lock:
+    with alone():
         status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
     finish(run, status, error)
     if result.n_left:
@@ -236,7 +236,7 @@ def annotate(
     values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}
     values |= {"one_part": part is not None, "part": part or 0, "in_process": in_process}
     options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *")
-    with lock:
+    with alone():
         status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error)
     finish(run, status, error)
     tell(run.notes, 3)
@@ -251,8 +251,9 @@ def export(
     """Export `store` (a path or a `Store`) to the `.h5ad` file `output`: the objects, types, values and attributes that were packed.
 
     `force`: replace an existing file once the new one is complete. `generation`: an older one. `part`: only that part. `rows`, `where`,
-    `genes`: only these cells (numbers, slices, masks, names; a predicate) and genes (numbers or names), in that order; `skip`: paths of
-    objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with `level`. The rest as in `pack`.
+    `genes`: only these cells (numbers, slices, masks, names; a predicate; of `part` where it is given) and genes (numbers or names, of the
+    store), in that order; `skip`: paths of objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with
+    `level`. The rest as in `pack`.
     ExistsError, NotAStoreError, CorruptError, RangeError, NotFoundError; after a failure or Ctrl-C nothing is left behind.
 
     >>> annblock.export(example_store, scratch / "again.h5ad")
@@ -262,11 +263,11 @@ def export(
     """
     need_hdf5()
     opened = store if isinstance(store, Store) else Store(store, generation)
-    ranges, listed = row_ranges(opened, rows), c_strings(skip)
+    ranges, listed = row_ranges(opened, rows, part), c_strings(skip)
     run = Run(progress, "export")
     user = ffi.new_handle(run)
     with TemporaryDirectory() as scratch:
-        files = [ffi.new("char[]", path) for path in (gene_file(opened, genes, scratch), where and _c.name_bytes(where)) if path]
+        files = [ffi.new("char[]", path) for path in (gene_file(opened, genes, part, scratch), where and _c.name_bytes(where)) if path]
         subset = {"ranges": ranges, "n_ranges": len(ranges) if ranges else 0, "skip": listed.array, "n_skip": len(listed)}
         subset |= {"genes_file": files[0]} if genes is not None else {}
         subset |= {"where": files[-1]} if where else {}
@@ -274,30 +275,47 @@ def export(
         values |= {"one_part": part is not None, "part": part or 0, "n_threads": threads, "level": level, "subset": subset}
         values |= {"compression": choice(compression, COMPRESSIONS, "compression"), "in_process": in_process}
         options, error = ffi.new("annb_export_options *", values), ffi.new("annb_error *")
-        with lock:
+        with alone():
             status = lib.annb_export(path_bytes(opened.path), path_bytes(output), options, error)
     finish(run, status, error)
 
 
-def row_ranges(store, rows):
-    """`rows` as ranges in their order; NULL for all."""
+def row_ranges(store, rows, part):
+    """`rows` (of `part`, when that is given) as ranges in their order; NULL for all."""
     if rows is None:
         return ffi.NULL
-    found = resolve(rows, store.n_obs, lambda: store.obs_names, "row").astype(np.int64)
+    if part is not None and not 0 <= part < store.n_parts:
+        raise errors.RangeError(f"there is no part {part}: the store has {store.n_parts}, counted from 0")
+    first, n = (0, store.n_obs) if part is None else (store.parts[part].first_row, store.parts[part].n_obs)
+    found = resolve(rows, n, lambda: store.obs_names[first : first + n], "row").astype(np.int64)
     breaks = np.flatnonzero(np.diff(found) != 1) + 1
     first, last = np.r_[0, breaks][: len(found)], np.r_[breaks - 1, len(found) - 1][-len(found) :] if len(found) else []
     return ffi.new("annb_row_range[]", [(int(found[a]), int(found[b]) + 1) for a, b in zip(first, last)] or [(0, 0)])
 
 
-def gene_file(store, genes, scratch):
+def gene_file(store, genes, part, scratch):
     """A file that names `genes`, one a line; None for all."""
     if genes is None:
         return None
-    names = store.var_names[resolve(genes, store.n_vars, lambda: store.var_names, "gene").astype(np.int64)]
+    names = store.var_names
+    found = resolve(genes, store.n_vars, lambda: names, "gene").astype(np.int64)
+    repeated, taken = set(names[names.duplicated()]), set(names)
     path = os.path.join(scratch, "genes")
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.writelines(f"{name}\n" for name in names)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        file.writelines(f"{gene_line(int(i), names[i], repeated, taken, part)}\n" for i in found)
     return os.fsencode(path)
+
+
+def gene_line(number, name, repeated, taken, part):
+    """What means one gene in a line: its name, or the number of its column where the name cannot; with zeros, if that is a name too."""
+    if isinstance(name, str) and name and name not in repeated and not name.startswith("\ufeff") and not set(name) & set("\n\r\0"):
+        return name
+    if part is not None:
+        raise errors.ArgumentError(f"the gene {name!r} cannot be found in a part by this name: leave `genes` or `part` out")
+    line = str(number)
+    while line in taken:
+        line = "0" + line
+    return line
 
 
 class Comparison(Run):
@@ -321,7 +339,7 @@ def compare(a: Path, b: Path) -> list[tuple[str, str]]:
     need_hdf5()
     run = Comparison()
     user, n, error = ffi.new_handle(run), ffi.new("uint64_t *"), ffi.new("annb_error *")
-    with lock:
+    with alone():
         status = lib.annb_compare(path_bytes(a), path_bytes(b), lib.annbpy_difference, user, n, error)
     finish(run, status, error)
     return run.differences
