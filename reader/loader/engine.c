@@ -31,6 +31,7 @@ struct annb_engine {
   uint64_t bytes_read, bytes_decoded;
   uint32_t n_idle; /* decoders that wait */
   bool waiting;    /* the consumer, which was not woken yet */
+  bool enters;     /* the planner fills the page table: decoders leave it a processor */
   annb_planner planner;
   pthread_t planning, *decoding;
   uint32_t n_decoding;
@@ -80,6 +81,10 @@ static void finish_before(annb_engine *e) {
   e->planned = unit->end;
   e->bytes_read = e->planner.bytes_read;
   pthread_cond_broadcast(&e->decoder_wake);
+  if (!e->enters) return;
+  pthread_mutex_unlock(&e->lock);
+  annb_unit_enter(&e->planner, unit);
+  pthread_mutex_lock(&e->lock);
 }
 
 /* With the lock: the first that no unit uses; there is one, for there are as many as units may have records. */
@@ -282,6 +287,7 @@ annb_status annb_engine_start(annb_loader *loader, annb_error *err) {
   e->planned = e->taken = e->given = e->first = loader->step;
   e->failed = UINT64_MAX;
   e->planner.loader = loader;
+  e->enters = loader->access == ANNB_ACCESS_MMAP && annb_io_processors() > loader->options.n_threads;
   e->window = annb_window_for(loader, annb_io_memory_limit());
   e->ring = calloc((size_t)e->n_ring, sizeof *e->ring);
   e->decoding = calloc(loader->options.n_threads, sizeof *e->decoding);
