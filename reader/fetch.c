@@ -107,11 +107,21 @@ typedef struct csr_job {
   csr_target target;
   int64_t *indptr; /* as it was counted, then what is delivered; of a chunk from its own start in the arrays */
   int64_t *bounds; /* as it was counted */
+  const annb_located *located; /* of several threads: all rows, when they are few enough to be kept; else NULL */
+  size_t ahead; /* rows from one that a thread decodes to the one of its next chunk, as a rule */
 } csr_job;
 
 static annb_status count_rows(csr_job *job, annb_walk *walk, annb_error *err) {
   annb_status s = annb_walk_begin(walk, job->store, job->matrix, &job->target.options, job->rows, job->n_rows, err);
   return s ? s : annb_walk_count(walk, job->indptr, err);
+}
+
+/* The i-th row; with one that the thread decodes soon on its way into the cache. */
+static annb_status next_row(const csr_job *job, annb_walk *walk, size_t i, const annb_located **row, annb_error *err) {
+  if (!job->located) return annb_walk_next(walk, row, err);
+  *row = &job->located[i];
+  if (i + job->ahead < job->n_rows) annb_record_prefetch(&job->located[i + job->ahead].record);
+  return ANNB_OK;
 }
 
 /* Rows first … end - 1 one behind the other from where the first was counted to be. The decoder's slack must not reach rows of others. */
@@ -122,7 +132,7 @@ static annb_status put_rows(csr_job *job, annb_context *context, annb_walk *walk
   int64_t at = job->bounds[first];
   if (end < job->n_rows) t.capacity = (uint64_t)job->bounds[end];
   for (size_t i = first; !s && i < end; i++) {
-    s = annb_walk_next(walk, &next, err);
+    s = next_row(job, walk, i, &next, err);
     if (s) break;
     annb_located row = *next;
     s = put_row(job->store, context, &t, (uint64_t)at, (uint64_t)(job->bounds[i + 1] - job->bounds[i]), &row, err);
@@ -134,6 +144,10 @@ static annb_status put_rows(csr_job *job, annb_context *context, annb_walk *walk
 static annb_status put_chunk(void *user, annb_context *context, size_t first, size_t end, annb_error *err) {
   csr_job *job = user;
   annb_walk walk;
+  if (job->located) {
+    for (size_t i = first; i < end && first < job->ahead; i++) annb_record_prefetch(&job->located[i].record);
+    return put_rows(job, context, NULL, first, end, err);
+  }
   annb_status s = annb_walk_begin(&walk, job->store, job->matrix, &job->target.options, job->rows + first, end - first, err);
   return s ? s : put_rows(job, context, &walk, first, end, err);
 }
@@ -159,6 +173,8 @@ static annb_status decode_rows(csr_job *job, annb_context *context, annb_walk *w
   if (!job->bounds) return annb_fail_memory(err);
   memcpy(job->bounds, job->indptr, size);
   if (chunk == job->n_rows) return put_rows(job, context, walk, 0, job->n_rows, err);
+  job->located = job->n_rows <= ANNB_WALK_KEPT ? walk->kept : NULL;
+  job->ahead = chunk * n_threads;
   annb_status s = annb_team_run(context, n_threads, job->n_rows, chunk, put_chunk, job, err);
   if (!s) close_gaps(job, chunk);
   return s;

@@ -190,11 +190,30 @@ static annb_status locate_next(annb_walk *walk, annb_error *err) {
   return annb_locate(&walk->locator, walk->rows[i], &walk->kept[i % ANNB_WALK_KEPT], err);
 }
 
+/* The next rows, as many as are kept: the index of all is on its way into the cache before the first is read. */
+static annb_status locate_kept(annb_walk *walk, annb_error *err) {
+  size_t first = walk->n_located, left = walk->n_rows - first, n = left < ANNB_WALK_KEPT ? left : ANNB_WALK_KEPT, n_placed = 0;
+  annb_status placed = ANNB_OK, s = ANNB_OK;
+  for (; n_placed < n; n_placed++) {
+    annb_located *row = &walk->kept[n_placed];
+    if ((placed = annb_locate_place(&walk->locator, walk->rows[first + n_placed], row, err))) break;
+    if (row->segment) annb_segment_prefetch_entry(row->segment, row->segment_row);
+  }
+  for (size_t i = 0; !s && i < n_placed; i++) {
+    annb_located *row = &walk->kept[i];
+    if (!row->segment) continue;
+    s = annb_segment_locate(row->segment, row->segment_row, &row->record, err);
+    if (s) annb_name_row(row, s, err);
+  }
+  walk->n_located += n_placed;
+  return s ? s : placed;
+}
+
 annb_status annb_walk_count(annb_walk *walk, int64_t *indptr, annb_error *err) {
   const annb_locator start = walk->locator;
   indptr[0] = 0;
   for (size_t i = 0; i < walk->n_rows; i++) {
-    annb_status s = locate_next(walk, err);
+    annb_status s = i % ANNB_WALK_KEPT ? ANNB_OK : locate_kept(walk, err);
     if (s) return s;
     uint32_t n = walk->kept[i % ANNB_WALK_KEPT].record.nnz;
     if (indptr[i] > INT64_MAX - n)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,15 @@ void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length) {
     (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
 }
 
+void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length) {
+#ifdef MADV_POPULATE_READ
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = offset / page * page;
+  (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(offset + length - at), MADV_POPULATE_READ);
+#else
+  (void)map, (void)offset, (void)length;
+#endif
+}
+
 void annb_io_set_scattered(const annb_map *map, bool scattered) {
   if (map->size) (void)madvise((void *)(uintptr_t)map->data, map->size, scattered ? MADV_RANDOM : MADV_NORMAL);
 }
@@ -337,6 +347,11 @@ bool annb_io_is_remote(const char *path) {
   for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
     if ((uint32_t)st.f_type == remote[i]) return true;
   return false;
+}
+
+uint32_t annb_io_processors(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
 }
 
 uint64_t annb_io_process(void) { return (uint64_t)getpid(); }

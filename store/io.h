@@ -58,6 +58,8 @@ void annb_io_free_names(char **names, size_t n);
 
 /* Reading ahead in a map. `offset` and `length` in bytes, inside the map; failures are ignored. Residency is that of each page. */
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
+/* Pages that are resident into the page table, so that touching them is no fault. */
+void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length);
 /* Scattered: a page that is touched brings no others with it, and pages are dropped in the order in which they came, used or not. */
 void annb_io_set_scattered(const annb_map *map, bool scattered);
 void annb_io_set_scattered_fd(int fd); /* likewise, of what is read by annb_io_pread */
@@ -68,6 +70,7 @@ uint64_t annb_io_faults(void);
 bool annb_io_tells_residency(const char *path);
 /* Whether the file or directory is on a network or user-space filesystem, where page faults are slow. */
 bool annb_io_is_remote(const char *path);
+uint32_t annb_io_processors(void); /* that this process may use, 1 when that is not known */
 uint64_t annb_io_process(void); /* number of this process */
 /* Bytes that this process may use: the machine's memory, or less where its control groups allow less. */
 uint64_t annb_io_memory_limit(void);

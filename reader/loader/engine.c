@@ -9,6 +9,7 @@
 
 typedef struct ring_place {
   annb_slot *slot; /* ready when not NULL */
+  uint64_t bytes;  /* of its records */
 } ring_place;
 
 struct annb_engine {
@@ -20,6 +21,7 @@ struct annb_engine {
   uint64_t planned; /* steps before it are in units that are ready, or done */
   uint64_t taken;   /* the next step to decode */
   uint64_t given;   /* the next step for the consumer */
+  uint64_t first;   /* its first */
   uint64_t n_steps, n_ring;
   ring_place *ring;
   annb_window window;
@@ -28,6 +30,8 @@ struct annb_engine {
   annb_error failure;
   uint64_t bytes_read, bytes_decoded;
   uint32_t n_idle; /* decoders that wait */
+  bool waiting;    /* the consumer, which was not woken yet */
+  bool enters;     /* the planner fills the page table: decoders leave it a processor */
   annb_planner planner;
   pthread_t planning, *decoding;
   uint32_t n_decoding;
@@ -77,6 +81,10 @@ static void finish_before(annb_engine *e) {
   e->planned = unit->end;
   e->bytes_read = e->planner.bytes_read;
   pthread_cond_broadcast(&e->decoder_wake);
+  if (!e->enters) return;
+  pthread_mutex_unlock(&e->lock);
+  annb_unit_enter(&e->planner, unit);
+  pthread_mutex_lock(&e->lock);
 }
 
 /* With the lock: the first that no unit uses; there is one, for there are as many as units may have records. */
@@ -143,7 +151,7 @@ static annb_unit *unit_of(annb_engine *e, uint64_t step) {
   return NULL; /* not reached: planned steps are in units */
 }
 
-enum { MANY_FAULTS = 8, ASK_AGAIN = 64 };
+enum { MANY_FAULTS = 8, ASK_AGAIN = 64, MANY_READY = 3, MANY_BYTES = 1 << 18 };
 
 /* A decoding thread. */
 typedef struct decoder {
@@ -176,7 +184,27 @@ static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, 
   return s;
 }
 
-/* With the lock: decode the next step. The consumer is woken without it, so that it does not wake only to wait for the lock. */
+/* With the lock: whether the consumer has something to wake for. */
+static bool must_wake(const annb_engine *e) { return e->waiting && e->ring[e->given % e->n_ring].slot; }
+
+/* With the lock. Waking takes as long as decoding some rows, so for small batches the consumer is woken when there are a few, but for the first at
+ * once. A decoder that has nothing to do wakes it for what there is. */
+static bool many_ready(const annb_engine *e) {
+  uint64_t n = 0, bytes = 0;
+  for (; n < MANY_READY && n < e->n_ring && e->ring[(e->given + n) % e->n_ring].slot; n++)
+    bytes += e->ring[(e->given + n) % e->n_ring].bytes;
+  return n == MANY_READY || bytes >= MANY_BYTES || e->given == e->first;
+}
+
+/* With the lock, which the consumer does not have to wait for when it wakes. */
+static void wake_consumer(annb_engine *e) {
+  e->waiting = false;
+  pthread_mutex_unlock(&e->lock);
+  pthread_cond_signal(&e->consumer_wake);
+  pthread_mutex_lock(&e->lock);
+}
+
+/* With the lock: decode the next step. */
 static void decode_next(annb_engine *e, decoder *d) {
   uint64_t step = e->taken++, bytes = 0;
   annb_unit *unit = unit_of(e, step);
@@ -187,16 +215,13 @@ static void decode_next(annb_engine *e, decoder *d) {
   if (s && slot) annb_slot_give_back(slot);
   pthread_mutex_lock(&e->lock);
   if (s) fail_at(e, step, &err);
-  else e->ring[step % e->n_ring].slot = slot;
+  else e->ring[step % e->n_ring] = (ring_place){slot, bytes};
   e->bytes_decoded += bytes;
   if (--unit->left == 0) {
     unit->state = ANNB_UNIT_FREE;
     pthread_cond_signal(&e->planner_wake);
   }
-  if (step != e->given) return;
-  pthread_mutex_unlock(&e->lock);
-  pthread_cond_signal(&e->consumer_wake);
-  pthread_mutex_lock(&e->lock);
+  if (must_wake(e) && many_ready(e)) wake_consumer(e);
 }
 
 static void *decode_all(void *user) {
@@ -210,6 +235,10 @@ static void *decode_all(void *user) {
     bool ready = e->taken < e->planned && e->taken < e->given + e->n_ring && e->taken < e->failed;
     if (ready) {
       decode_next(e, &d);
+      continue;
+    }
+    if (must_wake(e)) {
+      wake_consumer(e);
       continue;
     }
     e->n_idle++;
@@ -255,9 +284,10 @@ annb_status annb_engine_start(annb_loader *loader, annb_error *err) {
   e->loader = loader;
   e->n_ring = loader->options.n_ring;
   e->n_steps = loader->n_steps;
-  e->planned = e->taken = e->given = loader->step;
+  e->planned = e->taken = e->given = e->first = loader->step;
   e->failed = UINT64_MAX;
   e->planner.loader = loader;
+  e->enters = loader->access == ANNB_ACCESS_MMAP && annb_io_processors() > loader->options.n_threads;
   e->window = annb_window_for(loader, annb_io_memory_limit());
   e->ring = calloc((size_t)e->n_ring, sizeof *e->ring);
   e->decoding = calloc(loader->options.n_threads, sizeof *e->decoding);
@@ -328,9 +358,11 @@ bool annb_engine_wait(annb_engine *e, int64_t milliseconds) {
   bool there;
   pthread_mutex_lock(&e->lock);
   while (there = e->ring[e->given % e->n_ring].slot || e->failed <= e->given, !there && !timed_out) {
+    e->waiting = true;
     if (milliseconds < 0) pthread_cond_wait(&e->consumer_wake, &e->lock);
     else timed_out = pthread_cond_timedwait(&e->consumer_wake, &e->lock, &deadline);
   }
+  e->waiting = false;
   pthread_mutex_unlock(&e->lock);
   return there;
 }

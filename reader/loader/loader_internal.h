@@ -136,6 +136,7 @@ typedef struct annb_unit {
   uint64_t *batches;     /* numbers in the epoch */
   uint64_t *order, *spare; /* places of rows in ascending order of rows */
   annb_located *records[ANNB_LOADER_MAX_MATRICES]; /* by place of `rows` */
+  bool resident[ANNB_LOADER_MAX_MATRICES];         /* MMAP: their pages were, when they were asked for */
   uint64_t n_room, n_steps_room;
   annb_slot_buffer *arenas; /* PREAD: the planner's, one per matrix */
   annb_reading reading;
@@ -160,6 +161,8 @@ void annb_unit_rows(annb_planner *planner, annb_unit *unit, uint64_t first, uint
  * second waits for that. */
 void annb_unit_begin(annb_planner *planner, annb_unit *unit);
 void annb_unit_finish(annb_planner *planner, annb_unit *unit);
+/* MMAP: afterwards, so that nobody waits for it: what is resident into the page table. */
+void annb_unit_enter(annb_planner *planner, const annb_unit *unit);
 void annb_unit_free(annb_unit *unit);
 /* Keep a failure at the row in place `place`, if it is the first. */
 void annb_unit_fail(annb_unit *unit, uint64_t place, const annb_error *err);
@@ -167,6 +170,8 @@ void annb_unit_fail(annb_unit *unit, uint64_t place, const annb_error *err);
 /* pages.c */
 void annb_pages_ask_index(annb_planner *planner, annb_unit *unit, uint32_t matrix);
 void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t matrix);
+/* Into the page table, when they were resident. The unit may be decoded meanwhile. */
+void annb_pages_enter_records(annb_planner *planner, const annb_unit *unit, uint32_t matrix);
 /* Again, those of one step: they were dropped. */
 void annb_pages_ask_again(const annb_loader *loader, const annb_unit *unit, uint64_t step);
 /* Readahead of the maps is the kernel's again. Another loader of the same store takes it back with its next fetch. */

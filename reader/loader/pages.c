@@ -38,13 +38,15 @@ static void set_scattered(const span *spans, uint64_t n) {
   }
 }
 
-static void ask(annb_planner *planner, const span *spans, uint64_t n) {
-  if (all_resident(planner, spans, n)) return;
+/* False: they were all there. */
+static bool ask(annb_planner *planner, const span *spans, uint64_t n) {
+  if (all_resident(planner, spans, n)) return false;
   set_scattered(spans, n);
   for (uint64_t i = 0; i < n; i++) {
     annb_io_will_need(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
     planner->bytes_read += spans[i].end - spans[i].first;
   }
+  return true;
 }
 
 /* The places of records are known, their index is not read yet. */
@@ -58,10 +60,11 @@ void annb_pages_ask_index(annb_planner *planner, annb_unit *unit, uint32_t matri
     uint64_t before = (r->segment_row ? r->segment_row - 1 : 0) / ANNB_PAGE_ENTRIES, page = r->segment_row / ANNB_PAGE_ENTRIES;
     add(spans, &n, r->segment, annb_segment_page_offset(r->segment, before), annb_segment_page_offset(r->segment, page + 1), NEAR);
   }
-  if (spans) ask(planner, spans, n);
+  if (spans) (void)ask(planner, spans, n);
 }
 
-void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t matrix) {
+/* Those of the records of a unit, in the planner's memory; 0 too when that is short. */
+static uint64_t record_spans(annb_planner *planner, const annb_unit *unit, uint32_t matrix) {
   const annb_located *records = unit->records[matrix];
   span *spans = annb_slot_room(&planner->spans, (size_t)(unit->n_rows + 1) * sizeof *spans);
   uint64_t n = 0;
@@ -71,7 +74,19 @@ void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t mat
     uint64_t offset = (uint64_t)(r->record.data - r->segment->map.data);
     add(spans, &n, r->segment, offset, offset + r->record.length, NEAR);
   }
-  if (spans) ask(planner, spans, n);
+  return n;
+}
+
+void annb_pages_ask_records(annb_planner *planner, annb_unit *unit, uint32_t matrix) {
+  uint64_t n = record_spans(planner, unit, matrix);
+  unit->resident[matrix] = n && !ask(planner, planner->spans.data, n);
+}
+
+void annb_pages_enter_records(annb_planner *planner, const annb_unit *unit, uint32_t matrix) {
+  if (!unit->resident[matrix]) return;
+  uint64_t n = record_spans(planner, unit, matrix);
+  const span *spans = planner->spans.data;
+  for (uint64_t i = 0; i < n; i++) annb_io_enter(&spans[i].segment->map, spans[i].first, spans[i].end - spans[i].first);
 }
 
 void annb_pages_ask_again(const annb_loader *loader, const annb_unit *unit, uint64_t step) {

@@ -210,3 +210,7 @@ void annb_unit_finish(annb_planner *planner, annb_unit *unit) {
   }
   if (loader->n_matrices && loader->access == ANNB_ACCESS_PREAD) annb_reads_finish(planner, unit);
 }
+
+void annb_unit_enter(annb_planner *planner, const annb_unit *unit) {
+  for (uint32_t i = 0; unit->n_rows && i < planner->loader->n_matrices; i++) annb_pages_enter_records(planner, unit, i);
+}

@@ -121,6 +121,11 @@ static const annb_fmt_page *page_at(const annb_segment *g, uint64_t page) {
 
 uint64_t annb_segment_page_offset(const annb_segment *segment, uint64_t page) { return segment->index_offset + page * ANNB_PAGE; }
 
+void annb_segment_prefetch_entry(const annb_segment *segment, uint64_t row) {
+  if (row >= segment->meta.n_rows) return;
+  __builtin_prefetch(&page_at(segment, row / ANNB_PAGE_ENTRIES)->entries[row % ANNB_PAGE_ENTRIES]);
+}
+
 annb_status annb_segment_verify_page(const annb_segment *segment, uint64_t page, const annb_fmt_page *p, annb_error *err) {
   uint64_t hash = annb_hash64(&p->first_row, ANNB_PAGE - sizeof p->page_check);
   if (annb_mix(hash, segment->salt, page) != p->page_check || p->first_row != page * ANNB_PAGE_ENTRIES)

@@ -44,6 +44,8 @@ void annb_segment_close(annb_segment *segment);
 annb_status annb_segment_check_page(annb_segment *segment, uint64_t page, annb_error *err);
 /* The record of a row (< meta.n_rows, else ANNB_ERANGE). Index pages are verified when first touched. */
 annb_status annb_segment_locate(annb_segment *segment, uint64_t row, annb_record_ref *out, annb_error *err);
+/* The index entry of a row that is located soon into the cache. */
+void annb_segment_prefetch_entry(const annb_segment *segment, uint64_t row);
 /* Index pages from elsewhere than the map: where page `page` is in the file, its check, and the record of a row, given its page and
  * that of the row before it (the same or another; not used for row 0). record->data is NULL, *offset where it is in the file. */
 uint64_t annb_segment_page_offset(const annb_segment *segment, uint64_t page);
