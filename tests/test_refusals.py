@@ -58,7 +58,7 @@ def test_no_gene_in_common(tmp_path):
     assert f"no gene is in all of {a} and {b}, by name" in text
     assert "--join outer" in text and "--join-key" in text
     text = refused(run("pack", a, b, c, "-o", tmp_path / "s", "--join", "inner"), "")
-    assert f"{a}, 1 other file and {c}, by name" in text
+    assert f"{a}, 1 other and {c}, by name" in text
     ok("pack", a, b, "-o", tmp_path / "s", "--join", "inner", "--join-key", "id")
 
 
