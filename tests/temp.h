@@ -77,15 +77,4 @@ static inline void temp_write(const char *path, const void *data, size_t size) {
   ck_assert_int_eq(fclose(f), 0);
 }
 
-/* The one entry in `dir`: "<dir>/<name>" in fresh memory. */
-static inline char *temp_only(const char *dir) {
-  char **names;
-  size_t n;
-  ck_assert_int_eq(annb_io_list(dir, &names, &n, NULL), ANNB_OK);
-  ck_assert_uint_eq(n, 1);
-  char *path = annb_io_join(dir, names[0]);
-  annb_io_free_names(names, n);
-  return path;
-}
-
 #endif

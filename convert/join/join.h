@@ -1,5 +1,5 @@
-/* Several files as one store: reader/join/ as the last step before a commit (store/txn.h: annb_txn_set_build), on whatever the store is
- * then. */
+/* Several files as one store: reader/join/ as the last step before a commit (store/commit/txn.h: annb_txn_set_build), on whatever the
+ * store is then. */
 #ifndef ANNB_CONVERT_JOIN_JOIN_H
 #define ANNB_CONVERT_JOIN_JOIN_H
 

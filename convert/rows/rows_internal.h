@@ -38,7 +38,7 @@ struct annb_rows {
   const void *held_values;
 
   uint8_t *band; /* dense: rows [band_first, band_first + band_rows) */
-  uint64_t band_first, band_rows, band_room;
+  uint64_t band_first, band_rows;
 };
 
 /* Make room for n elements of row `row`: ANNB_ENOMEM past half the memory. */
