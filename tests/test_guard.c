@@ -165,13 +165,24 @@ static annb_status die(void *arg, annb_guard *guard, void *result, annb_error *e
   return ANNB_OK;
 }
 
+/* Sanitizers turn the signals of faults into an exit. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const char *const crashed[] = {"ended", "crashed"};
+#else
+static const char *const crashed[] = {"crashed", "crashed"};
+#endif
+
+static bool tells_crash(void) {
+  return strstr(err.message, crashed[0]) || strstr(err.message, crashed[1]);
+}
+
 START_TEST(test_crash) {
   static const int numbers[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE};
   seen s = {0};
   uint64_t n = (uint64_t)numbers[_i];
   ck_assert_int_eq(run(die, &s, &n), ANNB_EINPUT);
   ck_assert_ptr_nonnull(strstr(err.message, "/nowhere/a.h5ad"));
-  ck_assert_ptr_nonnull(strstr(err.message, "crashed"));
+  ck_assert_msg(tells_crash(), "%s", err.message);
   ck_assert_int_eq(s.cleaned, 1);
 }
 END_TEST
@@ -231,7 +242,7 @@ START_TEST(test_crash_with_heir) {
   const time_t before = time(NULL);
   ck_assert_int_eq(run(die_with_heir, &s, &n), ANNB_EINPUT);
   ck_assert_int_lt(time(NULL) - before, 4);
-  ck_assert_ptr_nonnull(strstr(err.message, "crashed"));
+  ck_assert_msg(tells_crash(), "%s", err.message);
 }
 END_TEST
 
