@@ -113,8 +113,10 @@ typedef struct watch {
   bool stuck;
 } watch;
 
+/* Not asked again once it has said no. */
 static bool progress(watch *w) {
   const annb_guarded *what = w->what;
+  if (w->canceled_at > 0) return false;
   return !what->progress || what->progress(what->user, w->last.text, w->last.done, w->last.total);
 }
 
@@ -166,7 +168,6 @@ static void attend(watch *w) {
   while (!atomic_load(&w->g->ended)) {
     int n = poll(&ready, 1, TICK);
     if (n > 0 && !take(w)) return;
-    if (n == 0 && annb_child_ended(w->child)) return; /* a process that was forked meanwhile may hold the other end open */
     if (n <= 0 && w->g->asks && !progress(w)) cancel(w); /* a signal, or long work */
     if (n == 0 && annb_child_ended(w->child)) break; /* where another child, forked meanwhile, holds the socket's other end, too */
     w->stuck = n == 0 && is_stuck(w);
