@@ -300,6 +300,11 @@ void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length) {
     (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
 }
 
+void annb_io_will_need_fd(int fd, uint64_t offset, uint64_t length) {
+  for (uint64_t end = offset + length; offset < end; offset += ADVICE)
+    (void)posix_fadvise(fd, (off_t)offset, (off_t)(end - offset < ADVICE ? end - offset : ADVICE), POSIX_FADV_WILLNEED);
+}
+
 void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length) {
 #ifdef MADV_POPULATE_READ
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = offset / page * page;

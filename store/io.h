@@ -58,6 +58,7 @@ void annb_io_free_names(char **names, size_t n);
 
 /* Reading ahead in a map. `offset` and `length` in bytes, inside the map; failures are ignored. Residency is that of each page. */
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
+void annb_io_will_need_fd(int fd, uint64_t offset, uint64_t length); /* likewise, of what will be read by annb_io_pread */
 /* Pages that are resident into the page table, so that touching them is no fault. */
 void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length);
 /* Scattered: a page that is touched brings no others with it, and pages are dropped in the order in which they came, used or not. */

@@ -178,6 +178,10 @@ annb_status annb_direct_read_at(const annb_direct *d, uint64_t first, uint64_t n
   return read_contiguous(d, &(box){first, n, 0, d->cols, out}, err);
 }
 
+void annb_direct_will_need(const annb_direct *d, uint64_t first, uint64_t n) {
+  annb_io_will_need_fd(d->fd, d->offset + first * d->cols * d->size, n * d->cols * d->size);
+}
+
 /* ---- single chunks ---- */
 
 uint64_t annb_direct_chunk_rows(const annb_direct *d) { return d->height; }
