@@ -292,7 +292,7 @@ annb_status annb_rows_prepare(annb_rows *r, annb_error *err) {
 static annb_status next_of_windows(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
   annb_status s = annb_windows_take(r->windows, &r->own, err);
   *chunk = (annb_rows_chunk){0};
-  return s || !r->own.n_rows ? s : annb_windows_fill(r->windows, &r->own, chunk, err);
+  return s || !r->own.n_rows ? s : annb_windows_fill(r->windows, 0, &r->own, chunk, err);
 }
 
 annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
@@ -353,7 +353,7 @@ static annb_status fill_leaf(annb_rows *r, uint32_t worker, annb_rows_piece *pie
 }
 
 annb_status annb_rows_fill(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
-  if (r->windows) return annb_windows_fill(r->windows, piece, chunk, err);
+  if (r->windows) return annb_windows_fill(r->windows, worker, piece, chunk, err);
   if (r->spooled) return fill_leaf(r, worker, piece, chunk, err);
   const uint64_t n = piece->indptr[piece->n_rows];
   annb_status s = ANNB_OK;

@@ -12,9 +12,11 @@
 enum {
   TASK = 1 << 20,         /* elements of columns that one thread looks at */
   SLOTS = 64,
-  STRIP = 1 << 16,        /* elements of a strip, at least about so many */
-  PER_COLUMN = 8,         /* and per column */
+  STRIP = 1 << 17,        /* elements of a strip, about */
   MOST_SHIFT = 16,        /* numbers of rows within a strip fit 16 bits */
+  MOST_STRIPS = 4096,     /* of a window */
+  LEAST_PIECE = 4096,
+  MOST_PIECE = 1 << 15,   /* elements that one thread reads at a time */
   CELLS_PER_WINDOW = 16,
   PER_READ = 16           /* elements that make a read worth while */
 };
@@ -32,23 +34,24 @@ void annb_window_plan_free(annb_window_plan *plan) {
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint64_t room_of_window(const annb_rows *r) {
-  return least(r->options.memory / 8 * 3 / (sizeof(uint16_t) + r->value_size), INT32_MAX);
+  return least(r->options.memory / 8 * 5 / (sizeof(uint32_t) + r->value_size), INT32_MAX);
 }
 
-/* Strips high enough that a column has some elements in most of them, and low enough that they fit a core's cache. */
+/* Strips of which a core's cache holds the elements. */
 static bool choose_sizes(const annb_rows *r, annb_window_plan *plan) {
   const annb_source_matrix *m = r->m;
-  const uint64_t table = r->options.memory / 16 / sizeof(uint32_t) / m->n_cols; /* rows of a table of columns */
-  const uint64_t strip = PER_COLUMN * m->n_cols > STRIP ? PER_COLUMN * m->n_cols : STRIP;
-  if (table < 4 || !room_of_window(r)) return false;
-  while (plan->shift < MOST_SHIFT && (m->n_rows >> plan->shift) > 1 && m->nnz / m->n_rows << (plan->shift + 1) <= strip) plan->shift++;
-  plan->most_strips = table - 2;
+  const uint64_t most_cells = r->options.memory / 16 / sizeof(uint32_t) / m->n_cols, room = room_of_window(r);
+  const uint64_t piece = r->options.memory / 32 / r->options.n_threads / (r->index_size + r->value_size);
+  plan->most_of_rows = r->options.memory / 16 / r->options.n_threads / (sizeof(uint32_t) + r->value_size);
+  const uint64_t strip = least(plan->most_of_rows / 2, STRIP);
+  if (most_cells < 4 || !room) return false;
+  while (plan->shift < MOST_SHIFT && m->n_rows >> plan->shift > 1 && m->nnz / m->n_rows << (plan->shift + 1) <= strip) plan->shift++;
+  plan->piece = (uint32_t)(piece < LEAST_PIECE ? LEAST_PIECE : least(piece, MOST_PIECE));
   const uint64_t n_strips = ((m->n_rows - 1) >> plan->shift) + 1;
-  uint64_t cells = least(least(table, n_strips), CELLS_PER_WINDOW * (m->nnz / room_of_window(r) + 1));
-  const uint64_t strips = (n_strips - 1) / cells + 1;
+  const uint64_t cells = least(least(most_cells, n_strips), CELLS_PER_WINDOW * (m->nnz / room + 1)), strips = (n_strips - 1) / cells + 1;
   plan->cell_rows = strips << plan->shift;
   plan->n_cells = (m->n_rows - 1) / plan->cell_rows + 1;
-  return strips <= plan->most_strips;
+  return strips <= MOST_STRIPS;
 }
 
 static bool read_pointers(const annb_rows *r, uint64_t *first) {
@@ -65,7 +68,7 @@ typedef struct look {
   const annb_rows *r;
   const annb_anywhere *indices, *values;
   annb_window_plan *plan;
-  void **scratch; /* of each worker: ANNB_WINDOW_PIECE indices */
+  void **scratch; /* of each worker: a piece of indices */
   struct columns {
     uint64_t first, end;
   } slots[SLOTS];
@@ -135,7 +138,7 @@ static void look_at_columns(void *user, uint32_t worker, uint32_t slot) {
   column c = {.number = task->first};
   bool ok = !l->impossible;
   for (uint64_t at = l->plan->first[task->first], end = l->plan->first[task->end], n; ok && at < end; at += n) {
-    n = least(end - at, ANNB_WINDOW_PIECE);
+    n = least(end - at, l->plan->piece);
     ok = look_at_piece(l, &c, at, n, l->scratch[worker]);
   }
   while (ok && c.number < task->end) end_column(l, &c);
@@ -169,7 +172,7 @@ static annb_status look_at_all(look *l, bool *possible, annb_error *err) {
   annb_status s = ANNB_OK;
   l->scratch = calloc(n, sizeof *l->scratch);
   for (uint32_t i = 0; l->scratch && i < n; i++)
-    if (!(l->scratch[i] = malloc(ANNB_WINDOW_PIECE * l->r->index_size))) s = annb_fail_memory(err);
+    if (!(l->scratch[i] = malloc(l->plan->piece * l->r->index_size))) s = annb_fail_memory(err);
   if (!l->scratch) s = annb_fail_memory(err);
   const annb_pipeline p = {n, SLOTS, l, take_columns, look_at_columns, give_columns, watch_columns};
   if (!s) annb_pipeline_run(&p);
@@ -196,7 +199,7 @@ static bool choose_windows(const annb_rows *r, annb_window_plan *plan) {
   for (uint64_t cell = 0, strips = 0; cell < plan->n_cells; cell++) {
     const uint64_t n = count_cell(plan, n_cols, cell), row = cell * plan->cell_rows;
     if (n > room) return false;
-    if (!w || w->n + n > room || strips + cell_strips > plan->most_strips) {
+    if (!w || w->n + n > room || strips + cell_strips > MOST_STRIPS) {
       w = &plan->windows[plan->n_windows++];
       *w = (annb_window){.first_row = row, .begin = cell ? plan->ends + (cell - 1) * n_cols : NULL};
       strips = 0;

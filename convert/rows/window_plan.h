@@ -13,7 +13,8 @@ typedef struct annb_window {
 
 typedef struct annb_window_plan {
   unsigned shift;       /* rows are made in strips of 2^shift, a window begins with one */
-  uint64_t most_strips; /* of a window */
+  uint32_t piece;       /* elements that one thread reads at a time */
+  uint64_t most_of_rows; /* elements that it makes rows of at a time, a single row aside */
   uint64_t most;        /* elements of the largest window */
   uint64_t *first;      /* n_cols + 1: the column pointers */
   uint32_t *ends;       /* of each cell of cell_rows rows (whole strips), of each column: where its elements end */
@@ -22,15 +23,12 @@ typedef struct annb_window_plan {
   size_t n_windows;
 } annb_window_plan;
 
-/* How the rows of `r` (CSC, indices and nothing else read by `indices`) can be had window by window, in 3/8 of its memory for the elements
- * of one and 1/8 for the tables. *possible is false when they cannot, or when it would not pay: columns do not ascend, the elements stand
+/* How the rows of `r` (CSC, indices and nothing else read by `indices`) can be had window by window, in 5/8 of its memory for the elements
+ * of one and 1/8 for tables. *possible is false when they cannot, or when it would not pay: columns do not ascend, the elements stand
  * too unevenly or too thinly, or so many are not kept in memory by the system. It is false too when something is wrong with pointers or
  * indices, which who reads them all in order will find and tell. ANNB_ECANCELED, ANNB_ENOMEM. */
 annb_status annb_window_plan_make(const annb_rows *r, const annb_anywhere *indices, const annb_anywhere *values, annb_window_plan *plan,
                                   bool *possible, annb_error *err);
 void annb_window_plan_free(annb_window_plan *plan); /* a zeroed one is allowed */
-
-/* Elements of a window from the file on, per value and index, that one thread reads at once. */
-enum { ANNB_WINDOW_PIECE = 1 << 16 };
 
 #endif

@@ -14,6 +14,6 @@ void annb_windows_close(annb_windows *w); /* NULL is allowed */
 /* As annb_rows_take and annb_rows_fill: the next rows of the window, or of the next one, which is read then. ANNB_EINPUT when the file has
  * changed since it was opened. */
 annb_status annb_windows_take(annb_windows *w, annb_rows_piece *piece, annb_error *err);
-annb_status annb_windows_fill(annb_windows *w, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err);
+annb_status annb_windows_fill(annb_windows *w, uint32_t worker, const annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err);
 
 #endif
