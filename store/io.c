@@ -403,6 +403,15 @@ uint64_t annb_io_memory_limit(void) {
   return least;
 }
 
+void annb_io_want_large_pages(void *memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page, end = (uintptr_t)memory + size;
+  if (begin < end) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)size;
+#endif
+}
+
 uint64_t annb_io_unique(void) {
   uint64_t x;
   if (getrandom(&x, sizeof x, 0) == (ssize_t)sizeof x) return x;

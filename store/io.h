@@ -76,6 +76,9 @@ uint64_t annb_io_process(void); /* number of this process */
 /* Bytes that this process may use: the machine's memory, or less where its control groups allow less. */
 uint64_t annb_io_memory_limit(void);
 
+/* Memory that will be written here and there: fewer and larger pages for what of it makes whole ones. Failures are ignored. */
+void annb_io_want_large_pages(void *memory, size_t size);
+
 /* 64 bits that differ between processes and calls, for names of temporary files. */
 uint64_t annb_io_unique(void);
 

@@ -4,6 +4,7 @@
 
 #include "../../store/codec/row_sort.h"
 #include "../../store/error.h"
+#include "../../store/io.h"
 #include "../../store/parallel.h"
 #include "rows_internal.h"
 #include "window_plan.h"
@@ -91,6 +92,7 @@ static annb_status reserve(annb_windows *w, annb_error *err) {
   for (size_t i = 0; i < plan->n_windows; i++)
     if (strips_of(w, &plan->windows[i]) > strips) strips = strips_of(w, &plan->windows[i]);
   w->elements = malloc(plan->most * w->size);
+  if (w->elements) annb_io_want_large_pages(w->elements, plan->most * w->size);
   w->tasks = malloc(tasks * sizeof *w->tasks);
   w->starts = malloc(tasks * (strips + 1) * sizeof *w->starts);
   w->counts = malloc(sizeof *w->counts << plan->shift);
@@ -213,6 +215,7 @@ static inline __attribute__((always_inline)) void put_elements(const annb_window
   const uint32_t *rows = k->rows, mask = (UINT32_C(1) << w->plan.shift) - 1;
   const unsigned shift = w->plan.shift;
   uint32_t *next = k->next;
+  const uint8_t *values = k->values;
   uint8_t *sorted = k->sorted;
   place at = t->begin;
   for (uint32_t i = 0, end; i < t->n;) {
@@ -221,7 +224,7 @@ static inline __attribute__((always_inline)) void put_elements(const annb_window
       uint8_t *to = sorted + next[rows[i] >> shift]++ * (sizeof(uint32_t) + size);
       const uint32_t key = column | (rows[i] & mask);
       memcpy(to, &key, sizeof key);
-      memcpy(to + sizeof key, k->values + i * size, size);
+      memcpy(to + sizeof key, values + i * size, size);
     }
   }
   memcpy(w->elements + t->at * (sizeof(uint32_t) + size), sorted, t->n * (sizeof(uint32_t) + size));
