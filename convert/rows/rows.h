@@ -60,7 +60,8 @@ annb_status annb_rows_prepare(annb_rows *rows, annb_error *err);
 /* After that, one call at a time: the next rows, of about `elements` elements; n_rows = 0 after the last, and when it is `later`. Uses
  * HDF5. */
 annb_status annb_rows_take(annb_rows *rows, uint64_t elements, annb_rows_piece *piece, annb_error *err);
-/* Then, on any thread (`worker`: 0 … n_threads − 1): read and check its elements. */
+/* Then, on any thread (`worker`: 0 … n_threads − 1): read and check its elements. They are valid until the worker's next call, as long as
+ * the piece is not taken again. */
 annb_status annb_rows_fill(annb_rows *rows, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err);
 
 /* After the last row of a CSC source: some column's rows did not ascend as expected, so that its order cannot be had from the rows. */

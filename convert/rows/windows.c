@@ -119,8 +119,8 @@ annb_status annb_windows_open(const annb_rows *r, annb_windows **out, annb_error
   w->r = r;
   w->counted = UINT64_MAX;
   w->size = sizeof(uint32_t) + r->value_size;
-  annb_status s = annb_anywhere_open(&m->indices, r->index_type, &w->index_source, err);
-  if (!s && w->index_source) s = annb_anywhere_open(&m->data, m->memory_type, &w->value_source, err);
+  annb_status s = annb_anywhere_open(&m->indices, r->index_type, r->options.memory / 64, &w->index_source, err);
+  if (!s && w->index_source) s = annb_anywhere_open(&m->data, m->memory_type, r->options.memory / 64, &w->value_source, err);
   if (!s && w->value_source) s = annb_window_plan_make(r, w->index_source, w->value_source, &w->plan, &possible, err);
   if (!s && possible) s = reserve(w, err);
   if (!s && possible) *out = w;

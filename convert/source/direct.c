@@ -160,7 +160,7 @@ void annb_direct_set_threads(annb_direct *d, uint32_t n) {
 /* ---- contiguous values ---- */
 
 static annb_status read_failed(const annb_direct *d, annb_error *err) {
-  return annb_h5_say(err, ANNB_EINPUT, d->file, d->object, "cannot be read: the file was cut short while it was read, or its disk fails");
+  return annb_h5_say_cut(err, d->file, d->object);
 }
 
 static annb_status read_contiguous(const annb_direct *d, const box *b, annb_error *err) {
