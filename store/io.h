@@ -60,6 +60,7 @@ void annb_io_free_names(char **names, size_t n);
 
 /* Reading ahead in a map. `offset` and `length` in bytes, inside the map; failures are ignored. Residency is that of each page. */
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
+void annb_io_will_need_fd(int fd, uint64_t offset, uint64_t length); /* likewise, of what will be read by annb_io_pread */
 /* Pages that are resident into the page table, so that touching them is no fault. */
 void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length);
 /* Scattered: a page that is touched brings no others with it, and pages are dropped in the order in which they came, used or not. */
@@ -76,6 +77,9 @@ uint32_t annb_io_processors(void); /* that this process may use, 1 when that is 
 uint64_t annb_io_process(void); /* number of this process */
 /* Bytes that this process may use: the machine's memory, or less where its control groups allow less. */
 uint64_t annb_io_memory_limit(void);
+
+/* Memory that will be written here and there: fewer and larger pages for what of it makes whole ones. Failures are ignored. */
+void annb_io_want_large_pages(void *memory, size_t size);
 
 /* 64 bits that differ between processes and calls, for names of temporary files. */
 uint64_t annb_io_unique(void);
