@@ -10,4 +10,8 @@
  * chunks than its extent has room for, only a few thousand are looked at. */
 annb_status annb_chunks_check(hid_t dataset, const char *file, const char *object, annb_error *err);
 
+/* ANNB_EINPUT when chunks of a dataset are listed at no place of its grid, so that HDF5 would fill in what they hold. ANNB_OK for what has
+ * no chunks; of a dataset with far fewer chunks than places the same few thousand are looked at. */
+annb_status annb_chunks_placed(hid_t dataset, const char *file, const char *object, annb_error *err);
+
 #endif

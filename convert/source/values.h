@@ -15,6 +15,7 @@ typedef struct annb_values {
   hsize_t dims[32];
   uint64_t n; /* dims[0]; 1 for a scalar */
   annb_direct *direct; /* a shorter way to plain values, or NULL */
+  bool *trusted;       /* its chunks may be read by HDF5: they were looked at; NULL without `direct`, when that was at the opening */
 } annb_values;
 
 /* Open the dataset `name` under `parent`, or its field. Everything that reading needs is checked here: it is a dataset, not empty of
