@@ -15,7 +15,7 @@ typedef struct checking {
   annb_filters filters;
   annb_unfilter unfilter;
   int rank;
-  hsize_t dims[32], chunk[32];
+  hsize_t dims[32], chunk[32], end; /* end: rows from there on are left out */
   uint64_t bytes; /* of a chunk */
   uint8_t *raw, *out;
   uint64_t raw_room;
@@ -54,6 +54,7 @@ static bool examine(checking *c) {
   hid_t of_file = H5Fget_create_plist(file);
   H5Pget_sizes(of_file, &address, &lengths);
   c->rank = annb_h5_extent(c->dataset, c->dims, &null);
+  c->end = c->dims[0];
   c->bytes = size_in_file(type, address);
   bool ok = c->rank > 0 && !null && c->bytes && H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, 32, c->chunk) == c->rank &&
             H5Pget_chunk_opts(creation, &options) >= 0 && !options && annb_filters_read(creation, &c->filters) && has_gzip(&c->filters);
@@ -87,18 +88,18 @@ static annb_status check_chunk(checking *c, const hsize_t *at, annb_error *err) 
                       annb_unfilter_text(r));
 }
 
-/* The next place of the grid of chunks; false after the last. */
+/* The next place of the grid of chunks, up to c->end; false after the last. */
 static bool step(const checking *c, hsize_t *at) {
   for (int i = c->rank - 1; i >= 0; i--) {
     at[i] += c->chunk[i];
-    if (at[i] < c->dims[i]) return true;
+    if (at[i] < (i ? c->dims[i] : c->end)) return true;
     at[i] = 0;
   }
   return false;
 }
 
-static annb_status check_grid(checking *c, annb_error *err) {
-  hsize_t at[33] = {0};
+static annb_status check_grid(checking *c, uint64_t first, annb_error *err) {
+  hsize_t at[33] = {first / c->chunk[0] * c->chunk[0]};
   annb_status s = check_chunk(c, at, err);
   while (!s && step(c, at)) s = check_chunk(c, at, err);
   return s;
@@ -129,7 +130,7 @@ static annb_status check_all(checking *c, annb_error *err) {
   uint64_t places;
   hid_t space = H5Dget_space(c->dataset);
   const hsize_t n = count_chunks(c, space, &places);
-  annb_status s = places / 2 > n ? check_listed(c, space, n, err) : n && places ? check_grid(c, err) : ANNB_OK;
+  annb_status s = places / 2 > n ? check_listed(c, space, n, err) : n && places ? check_grid(c, 0, err) : ANNB_OK;
   annb_h5_close(&space);
   return s;
 }
@@ -172,6 +173,7 @@ annb_status annb_chunks_placed(hid_t dataset, const char *file, const char *obje
   uint64_t places;
   hid_t creation = H5Dget_create_plist(dataset), space = H5Dget_space(dataset);
   c.rank = annb_h5_extent(dataset, c.dims, &null);
+  c.end = c.dims[0];
   if (c.rank > 0 && !null && H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, 32, c.chunk) == c.rank) {
     const hsize_t n = count_chunks(&c, space, &places);
     s = n == 0 ? ANNB_OK : places < n ? misplaced(&c, err) : places / 2 > n ? place_listed(&c, space, n, err) : place_grid(&c, n, err);
@@ -184,14 +186,28 @@ annb_status annb_chunks_placed(hid_t dataset, const char *file, const char *obje
 
 /* ---- contents ---- */
 
+static void release(checking *c) {
+  annb_unfilter_free(&c->unfilter);
+  free(c->raw);
+  free(c->out);
+  H5Eclear2(H5E_DEFAULT);
+}
+
 annb_status annb_chunks_check(hid_t dataset, const char *file, const char *object, annb_error *err) {
   checking c = {.dataset = dataset, .file = file, .object = object};
   if (!examine(&c)) return ANNB_OK;
   c.out = malloc(c.bytes ? c.bytes : 1);
   annb_status s = c.out ? check_all(&c, err) : annb_fail_memory(err);
-  annb_unfilter_free(&c.unfilter);
-  free(c.raw);
-  free(c.out);
-  H5Eclear2(H5E_DEFAULT);
+  release(&c);
+  return s;
+}
+
+annb_status annb_chunks_check_rows(hid_t dataset, const char *file, const char *object, uint64_t first, uint64_t n, annb_error *err) {
+  checking c = {.dataset = dataset, .file = file, .object = object};
+  if (n == 0 || !examine(&c) || first >= c.dims[0]) return ANNB_OK;
+  if (n < c.dims[0] - first) c.end = first + n;
+  c.out = malloc(c.bytes ? c.bytes : 1);
+  annb_status s = c.out ? check_grid(&c, first, err) : annb_fail_memory(err);
+  release(&c);
   return s;
 }

@@ -126,7 +126,7 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   annb_h5_close(&creation);
   if (!s && !field) s = annb_direct_open(v->dataset, file, v->object, memory, &v->direct, err);
   if (!s && !v->direct) s = check_chunks(v, err);
-  if (!s && v->direct && !(v->trusted = calloc(1, sizeof *v->trusted))) s = annb_fail_memory(err);
+  if (!s && v->direct && !(v->looked = calloc(1, sizeof *v->looked))) s = annb_fail_memory(err);
   if (s) annb_values_close(v);
   return s;
 }
@@ -145,7 +145,7 @@ annb_status annb_values_prefetch(const annb_values *v, uint32_t n_ranges, const 
 
 void annb_values_close(annb_values *v) {
   annb_direct_close(v->direct);
-  free(v->trusted);
+  free(v->looked);
   annb_h5_close(&v->dataset);
   annb_h5_close(&v->type);
   free(v->object);
@@ -204,6 +204,19 @@ static annb_status read_failed(const annb_values *v, uint64_t first, uint64_t n,
                       (unsigned long long)first, (unsigned long long)(first + n - 1));
 }
 
+/* The chunks of rows that HDF5 is to read; most reads go on where the one before ended. */
+static annb_status look_at(const annb_values *v, uint64_t first, uint64_t n, annb_error *err) {
+  annb_looked *l = v->looked;
+  const uint64_t end = first + n;
+  annb_status s = l->places ? ANNB_OK : annb_chunks_placed(v->dataset, v->file, v->object, err);
+  if (s) return s;
+  l->places = true;
+  if (first < l->first || first > l->end) l->first = l->end = first;
+  if (end > l->end) s = annb_chunks_check_rows(v->dataset, v->file, v->object, l->end, end - l->end, err);
+  if (!s && end > l->end) l->end = end;
+  return s;
+}
+
 /* Without HDF5 when that gives the same: no conversion, every chunk written. Otherwise HDF5 will see only what it may. */
 static annb_status read_direct(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols,
                                void *out, bool *done, annb_error *err) {
@@ -211,10 +224,7 @@ static annb_status read_direct(const annb_values *v, hid_t memory_type, uint64_t
   *done = false;
   if (!v->direct) return ANNB_OK;
   if (H5Tequal(v->type, memory_type) > 0) s = annb_direct_read(v->direct, first, n, first_col, n_cols, out, done, err);
-  if (s || *done || *v->trusted) return s;
-  s = check_chunks(v, err);
-  *v->trusted = !s;
-  return s;
+  return s || *done ? s : look_at(v, first, n, err);
 }
 
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err) {
