@@ -205,7 +205,7 @@ check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSa
 	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=asan cli tests venv
 	@B=build/asan tests/run.sh c python
 
-TSAN_TESTS := test_loader test_reader test_fetch
+TSAN_TESTS := test_loader test_reader test_fetch test_windows
 check-tsan: ## tests with threads under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=tsan $(TSAN_TESTS:%=build/tsan/tests/%)
 	@for t in $(TSAN_TESTS); do B=build/tsan T=$$t TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' tests/run.sh c || exit 1; done
