@@ -171,6 +171,14 @@ annb_status annb_io_fd_size(int fd, const char *path, uint64_t *size, annb_error
   return ANNB_OK;
 }
 
+void annb_io_start_flush(int fd, uint64_t offset) {
+#ifdef SYNC_FILE_RANGE_WRITE
+  (void)sync_file_range(fd, (off_t)offset, 0, SYNC_FILE_RANGE_WRITE); /* what fails is told by the flush */
+#else
+  (void)fd, (void)offset;
+#endif
+}
+
 annb_status annb_io_fsync(int fd, const char *path, annb_error *err) {
   return fsync(fd) ? annb_fail_errno(err, path, "flush to disk") : ANNB_OK;
 }

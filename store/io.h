@@ -33,6 +33,8 @@ annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err); /* a n
 annb_status annb_io_write(int fd, const char *path, const void *data, size_t size, annb_error *err);
 annb_status annb_io_pread(int fd, const char *path, void *data, size_t size, uint64_t offset, annb_error *err); /* all or ANNB_EIO */
 annb_status annb_io_fd_size(int fd, const char *path, uint64_t *size, annb_error *err);
+/* Ask the kernel to begin writing what the file has from `offset` on to the disk, where it can: flushing has less to wait for then. */
+void annb_io_start_flush(int fd, uint64_t offset);
 annb_status annb_io_fsync(int fd, const char *path, annb_error *err);
 annb_status annb_io_fsync_dir(const char *path, annb_error *err);
 annb_status annb_io_close(int fd, const char *path, annb_error *err);

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 B=${B:-build/release}
 logs=$B/logs
 mkdir -p "$logs"
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tests/lsan.supp:print_suppressions=0}
 passed=0 failed=0 skipped=0 bad=()
 
 count() { # name, passed, failed, log: one line, and the log when something failed

@@ -130,10 +130,14 @@ START_TEST(test_cancel) {
   const int step = all > 40 ? all / 40 : 1;
   for (int calls = 0; calls < all; calls += step) {
     left = calls;
-    ck_assert_int_eq(annb_export(a.store, output, &a.options, &err), ANNB_ECANCELED);
+    /* threads that are ahead of the reports make fewer of them: it is cancelled just when it was told so */
+    annb_status s = annb_export(a.store, output, &a.options, &err);
+    ck_assert_int_eq(s, left < 0 ? ANNB_ECANCELED : ANNB_OK);
+    ck_assert(s || calls > 1);
+    if (!s) temp_remove(output);
     nothing_is_left();
   }
-  left = all;
+  left = 1 << 20;
   OK(annb_export(a.store, output, &a.options, &err));
 }
 END_TEST

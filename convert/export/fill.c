@@ -124,7 +124,10 @@ void annb_target_close(annb_target *t) {
 
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err) {
   annb_status s = annb_file_check(f->fill->out, f->fill->out_name, err);
-  if (s) return s;
+  return s ? s : annb_fill_report(f, done, err);
+}
+
+annb_status annb_fill_report(const annb_filling *f, uint64_t done, annb_error *err) {
   if (!f->fill->progress || f->fill->progress(f->fill->user, f->stage, done, f->info.n_rows)) return ANNB_OK;
   return annb_fail(err, ANNB_ECANCELED, f->fill->out_name, "the export was cancelled");
 }

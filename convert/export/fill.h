@@ -112,7 +112,10 @@ annb_status annb_fill_csr(annb_filling *f, annb_error *err);
 annb_status annb_fill_direct(annb_filling *f, bool *done, annb_error *err);
 annb_status annb_fill_csc(annb_filling *f, annb_error *err);
 annb_status annb_fill_dense(annb_filling *f, annb_error *err);
+/* Rows that are done; what the driver met with while it wrote is an error. */
 annb_status annb_fill_progress(const annb_filling *f, uint64_t done, annb_error *err);
+/* The same without a look at the file, which other threads may be at. */
+annb_status annb_fill_report(const annb_filling *f, uint64_t done, annb_error *err);
 /* Write to a target; nothing when it is none. */
 annb_status annb_target_write(const annb_filling *f, annb_target *target, uint64_t first, uint64_t n, const void *data,
                               annb_error *err);

@@ -1,7 +1,8 @@
-/* Rows through HDF5: threads fetch them, the calling one writes them in order. */
+/* Rows through HDF5: threads fetch them and write them in order. */
+#include "../sidecar/files.h"
 #include "fill.h"
-#include "parallel.h"
 #include "stream.h"
+#include "units.h"
 
 #include "../../store/error.h"
 
@@ -58,7 +59,7 @@ static annb_status write_pointers(ordered *o, const annb_fill_batch *b, annb_err
   return annb_target_write(o->f, &o->f->indptr, b->first, b->n_rows + last, o->pointers, err);
 }
 
-static annb_status take(void *user, uint32_t slot, annb_error *err) {
+static annb_status take(void *user, uint32_t slot, uint64_t *done, annb_error *err) {
   ordered *o = user;
   annb_filling *f = o->f;
   const annb_fill_batch *b = &o->units[slot].batch;
@@ -69,8 +70,11 @@ static annb_status take(void *user, uint32_t slot, annb_error *err) {
   if (!s) s = annb_target_write(f, &f->indices, o->at, b->n, b->indices, err);
   if (!s) s = write_pointers(o, b, err);
   o->at += b->n;
-  return s ? s : annb_fill_progress(f, b->first + b->n_rows, err);
+  *done = b->first + b->n_rows;
+  return s ? s : annb_file_check(f->fill->out, f->fill->out_name, err);
 }
+
+static annb_status report(void *user, uint64_t done, annb_error *err) { return annb_fill_report(((const ordered *)user)->f, done, err); }
 
 /* As many threads as there is memory for when all have the longest row. */
 static annb_status choose_threads(ordered *o, annb_error *err) {
@@ -83,7 +87,7 @@ static annb_status choose_threads(ordered *o, annb_error *err) {
     if (n > most) most = n;
   }
   const uint64_t fit = budget / annb_batch_bytes(o->f, most);
-  o->n_threads = annb_parallel_threads(o->f->fill->n_threads);
+  o->n_threads = annb_units_threads(o->f->fill->n_threads);
   if (o->n_threads > MOST_THREADS) o->n_threads = MOST_THREADS;
   if (o->n_threads >= fit) o->n_threads = fit > 1 ? (uint32_t)fit - 1 : 1;
   o->n_slots = o->n_threads + (fit > 1);
@@ -115,9 +119,9 @@ static annb_status fill_in_order(annb_filling *f, annb_error *err) {
   static const uint64_t zero = 0;
   ordered o = {.f = f};
   annb_status s = prepare(&o, err);
-  const annb_parallel parallel = {o.n_threads, o.n_slots, next, work, take, &o};
+  const annb_units units = {o.n_threads, o.n_slots, &o, next, work, take, report};
   if (!s && !f->info.n_rows) s = annb_target_write(f, &f->indptr, 0, 1, &zero, err);
-  if (!s) s = annb_parallel_run(&parallel, err);
+  if (!s) s = annb_units_run(&units, err);
   if (!s && o.at != f->info.nnz && !f->bound)
     s = annb_fail(err, ANNB_ECORRUPT, annb_store_path(f->fill->store), "%s has fewer elements than stated", f->info.name);
   if (!s) s = annb_stream_end(&f->data, err);

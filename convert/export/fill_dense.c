@@ -1,5 +1,5 @@
 #include "fill.h"
-#include "parallel.h"
+#include "units.h"
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
@@ -106,23 +106,18 @@ static annb_status work(void *user, uint32_t thread, uint32_t slot, annb_error *
   return s ? s : scatter(b->f, batch, b->row, b->column, b->columns, b->cells, err);
 }
 
-static annb_status take(void *user, uint32_t slot, annb_error *err) {
-  (void)user, (void)slot, (void)err;
-  return ANNB_OK;
-}
-
 static annb_status fill_block(filling_block *b, annb_error *err) {
-  const annb_parallel parallel = {b->n_threads, b->n_threads + 1, next, work, take, b};
+  const annb_units units = {b->n_threads, b->n_threads + 1, b, next, work, NULL, NULL};
   memset(b->cells, 0, b->rows * b->columns * b->f->value_size);
   b->next_row = b->row;
-  annb_status s = annb_parallel_run(&parallel, err);
+  annb_status s = annb_units_run(&units, err);
   return s ? s : write_cells(b->f, b->row, b->rows, b->column, b->columns, b->cells, err);
 }
 
 static annb_status prepare(filling_block *b, const block *size, annb_error *err) {
   const annb_fill *fill = b->f->fill;
   const uint64_t fit = fill->memory / 2 / annb_batch_bytes(b->f, b->f->info.n_cols > BATCH ? b->f->info.n_cols : BATCH);
-  b->n_threads = annb_parallel_threads(fill->n_threads);
+  b->n_threads = annb_units_threads(fill->n_threads);
   if (b->n_threads > MOST_THREADS) b->n_threads = MOST_THREADS;
   if (b->n_threads > fit) b->n_threads = fit ? (uint32_t)fit : 1;
   b->cells = malloc(size->rows * size->columns * b->f->value_size);

@@ -1,7 +1,8 @@
 /* Rows past HDF5: each thread fetches some and writes them itself, or compresses their chunks. */
+#include "../sidecar/files.h"
 #include "fill.h"
-#include "parallel.h"
 #include "sink.h"
+#include "units.h"
 
 #include "../../store/cursor.h"
 #include "../../store/error.h"
@@ -41,7 +42,7 @@ typedef struct direct {
   uint64_t unit, most; /* elements: of a unit; of the longest row */
   uint64_t most_rows;  /* that share a unit of chunks */
   annb_row_plan plan;
-  uint64_t row, skip, done, reported; /* the next row; its elements given out, all of them; those reported */
+  uint64_t row, skip, begun, checked; /* the next row; its elements given out, all of them; those written when that was looked at */
   uint32_t n_threads, n_slots;
   unit *units;
   thread *threads;
@@ -78,11 +79,11 @@ static annb_status write_pointers(direct *d, annb_error *err) {
 static annb_status next(void *user, uint32_t slot, bool *more, annb_error *err) {
   direct *d = user;
   unit *u = &d->units[slot];
-  const uint64_t left = d->f->info.nnz - d->done, wanted = left < d->unit ? left : d->unit;
+  const uint64_t left = d->f->info.nnz - d->begun, wanted = left < d->unit ? left : d->unit;
   uint32_t n = 0;
   annb_status s = ANNB_OK;
   *more = left > 0;
-  u->first = d->done;
+  u->first = d->begun;
   u->row = d->row;
   u->skip = d->skip;
   u->n_rows = u->total = 0;
@@ -98,7 +99,7 @@ static annb_status next(void *user, uint32_t slot, bool *more, annb_error *err) 
   const uint64_t rest = u->total - u->skip - u->n; /* of the last row */
   d->row = u->row + u->n_rows - (rest > 0);
   d->skip = rest ? n - rest : 0;
-  d->done += u->n;
+  d->begun += u->n;
   return ANNB_OK;
 }
 
@@ -173,10 +174,10 @@ static annb_status work(void *user, uint32_t number, uint32_t slot, annb_error *
   return s;
 }
 
-static annb_status take(void *user, uint32_t slot, annb_error *err) {
+static annb_status take(void *user, uint32_t slot, uint64_t *done, annb_error *err) {
   direct *d = user;
   unit *u = &d->units[slot];
-  const uint64_t done = u->first + u->n;
+  const uint64_t end = u->first + u->n;
   annb_status s = ANNB_OK;
   for (int which = 0; which < 2; which++) {
     const annb_sink *sink = &d->sinks[which];
@@ -184,9 +185,14 @@ static annb_status take(void *user, uint32_t slot, annb_error *err) {
     for (uint64_t i = 0; !s && i * sink->chunk < u->n; i++)
       s = annb_sink_put(sink, u->first / sink->chunk + i, u->encoded[which] + i * annb_sink_room(sink), u->sizes[which][i], err);
   }
-  if (s || (done - d->reported < REPORT && done < d->f->info.nnz)) return s;
-  d->reported = done;
-  return annb_fill_progress(d->f, (uint64_t)((double)done / (double)d->f->info.nnz * (double)d->f->info.n_rows), err);
+  if (s || (end - d->checked < REPORT && end < d->f->info.nnz)) return s;
+  *done = d->checked = end;
+  return annb_file_check(d->f->fill->out, d->f->fill->out_name, err);
+}
+
+static annb_status report(void *user, uint64_t done, annb_error *err) {
+  const annb_filling *f = ((const direct *)user)->f;
+  return annb_fill_report(f, (uint64_t)((double)done / (double)f->info.nnz * (double)f->info.n_rows), err);
 }
 
 /* ---- setting up ---- */
@@ -236,7 +242,7 @@ static uint32_t fitting_threads(const direct *d) {
   uint64_t bytes = longest + d->unit * (sizeof(int32_t) + f->value_size + 8);
   if (d->chunks) bytes += d->unit * (16 + 2 * f->value_size) + d->most_rows * 16;
   const uint64_t fit = f->fill->memory / 4 * 3 / bytes;
-  const uint32_t n = annb_parallel_threads(f->fill->n_threads);
+  const uint32_t n = annb_units_threads(f->fill->n_threads);
   return fit > n ? n : (uint32_t)(d->chunks && fit ? fit - 1 : fit); /* chunks: a slot is more than a thread */
 }
 
@@ -271,9 +277,9 @@ static void free_all(direct *d) {
 
 static annb_status run(direct *d, annb_error *err) {
   annb_status s = make_all(d, err);
-  const annb_parallel parallel = {d->n_threads, d->n_slots, next, work, take, d};
+  const annb_units units = {d->n_threads, d->n_slots, d, next, work, take, report};
   pthread_mutex_init(&d->turn, NULL);
-  if (!s) s = annb_parallel_run(&parallel, err);
+  if (!s) s = annb_units_run(&units, err);
   pthread_mutex_destroy(&d->turn);
   free_all(d);
   return s;

@@ -1,5 +1,5 @@
 #include "stream.h"
-#include "parallel.h"
+#include "units.h"
 
 #include "../../store/error.h"
 
@@ -64,7 +64,7 @@ annb_status annb_stream_begin(const annb_fill *fill, annb_target *target, uint32
   if (!s) return annb_fail_memory(err);
   s->sink = sink;
   s->element = element;
-  s->n_threads = annb_parallel_threads(fill->n_threads);
+  s->n_threads = annb_units_threads(fill->n_threads);
   if (s->n_threads > 16) s->n_threads = 16;
   if (!allocate(s, fill->memory)) {
     free_stream(s);
@@ -90,8 +90,9 @@ static annb_status work(void *user, uint32_t thread, uint32_t slot, annb_error *
   return annb_sink_encode(&s->sink, s->deflaters[thread], from, s->work[thread], s->encoded[slot], &s->sizes[slot], err);
 }
 
-static annb_status take(void *user, uint32_t slot, annb_error *err) {
+static annb_status take(void *user, uint32_t slot, uint64_t *done, annb_error *err) {
   annb_stream *s = user;
+  (void)done;
   return annb_sink_put(&s->sink, s->at / s->sink.chunk + s->slot_chunk[slot], s->encoded[slot], s->sizes[slot], err);
 }
 
@@ -104,8 +105,8 @@ static annb_status flush(annb_stream *s, annb_error *err) {
   if (rest) memset(s->buffer + s->n * s->sink.size, 0, (s->sink.chunk - rest) * s->sink.size); /* the last chunk of all */
   s->next_chunk = 0;
   s->n_chunks = (s->n + s->sink.chunk - 1) / s->sink.chunk;
-  const annb_parallel p = {s->n_threads, s->n_slots, next, work, take, s};
-  annb_status status = annb_parallel_run(&p, err);
+  const annb_units units = {s->n_threads, s->n_slots, s, next, work, take, NULL};
+  annb_status status = annb_units_run(&units, err);
   s->at += s->n;
   s->n = 0;
   return status;
