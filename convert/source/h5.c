@@ -200,15 +200,25 @@ static char *string_value(hid_t attr, hid_t type) {
   return out;
 }
 
-char *annb_h5_attr_string(hid_t object, const char *name) {
-  if (H5Aexists(object, name) <= 0) return NULL;
-  char *out = NULL;
-  hid_t attr = H5Aopen(object, name, H5P_DEFAULT), type = H5Aget_type(attr), space = H5Aget_space(attr);
-  if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) out = string_value(attr, type);
+annb_status annb_h5_attr_text(hid_t object, const char *name, const char *file, const char *path, char **out, annb_error *err) {
+  *out = NULL;
+  const htri_t there = H5Aexists(object, name);
+  if (!there) return ANNB_OK;
+  annb_status s = ANNB_OK;
+  hid_t attr = there < 0 ? -1 : H5Aopen(object, name, H5P_DEFAULT), type = H5Aget_type(attr), space = H5Aget_space(attr);
+  const bool text = H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1;
+  if (text) *out = string_value(attr, type);
+  if (type < 0 || space < 0 || (text && !*out)) s = annb_h5_fail(err, ANNB_EINPUT, file, path, "its attribute '%s' cannot be read", name);
   annb_h5_close(&space);
   annb_h5_close(&type);
   annb_h5_close(&attr);
   H5Eclear2(H5E_DEFAULT);
+  return s;
+}
+
+char *annb_h5_attr_string(hid_t object, const char *name) {
+  char *out;
+  (void)annb_h5_attr_text(object, name, NULL, NULL, &out, NULL);
   return out;
 }
 
