@@ -120,8 +120,12 @@ static annb_status write_categorical_group(const context *c, hid_t group, const 
 
 static annb_status write_group(const context *c, const char *name, const char *object, const annb_column_target *target, annb_error *err) {
   hid_t group = H5Gopen2(c->axis->object, name, H5P_DEFAULT);
-  char *encoding = annb_h5_attr_string(group, "encoding-type");
-  annb_status s = ANNB_OK;
+  char *encoding;
+  annb_status s = annb_h5_attr_text(group, "encoding-type", c->source->path, object, &encoding, err);
+  if (s) {
+    annb_h5_close(&group);
+    return s;
+  }
   if (encoding ? !strcmp(encoding, "categorical") : has(group, "codes") && has(group, "categories"))
     s = write_categorical_group(c, group, object, *target, err);
   else if (encoding && !strncmp(encoding, "nullable-", 9)) s = write_pair(c, c->axis->object, name, object, target, err);
