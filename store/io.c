@@ -430,7 +430,8 @@ uint64_t annb_io_memory_limit(void) {
 
 void annb_io_want_large_pages(void *memory, size_t size) {
 #ifdef MADV_HUGEPAGE
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page, end = (uintptr_t)memory + size;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)memory + size;
+  const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page;
   if (begin < end) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 #else
   (void)memory, (void)size;
