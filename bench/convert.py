@@ -61,7 +61,8 @@ def memory_of(pid):
 
 
 def watched(command):
-    """Standard output, and the peak."""
+    """Standard output, and the peak. It starts when the disk is done with what came before, which an fsync would wait for."""
+    os.sync()
     with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
         peak = 0
         while p.poll() is None:
@@ -119,7 +120,6 @@ class Bench:
         if not path.exists():
             command = [Path(self.o.build) / "bench/gen", "-n", str(self.o.cells), "-g", str(self.o.genes), *options, path]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            os.sync()  # or what is measured waits for gigabytes that are still on their way to the disk
         with open(path, "rb") as f:
             while f.read(1 << 24):
                 pass
