@@ -104,4 +104,4 @@ static bool decode(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, 
   return at == in + length;
 }
 
-const bench_peer bench_peer_bp128 = {"BP-128", "gaps and counts, per row", true, encode, decode};
+const bench_peer bench_peer_bp128 = {"BP-128", "gaps and counts, per row", encode, decode};

@@ -111,4 +111,4 @@ static bool decode(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, 
 }
 #endif
 
-const bench_peer bench_peer_bytes = {"bytes (0, 1, 2, 4)", "gaps and counts, per row", true, encode, decode};
+const bench_peer bench_peer_bytes = {"bytes (0, 1, 2, 4)", "gaps and counts, per row", encode, decode};

@@ -70,7 +70,7 @@ static bool decode_both(expand_fn expand, const uint8_t *in, size_t length, uint
   static bool id##_decode(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, float *values) {                          \
     return decode_both(expand, in, length, n, ids, values);                                                                       \
   }                                                                                                                                \
-  const bench_peer bench_peer_##id = {text, how, false, id##_encode, id##_decode};
+  const bench_peer bench_peer_##id = {text, how, id##_encode, id##_decode};
 
 PEER(lz4, "LZ4", "ids and float32 as they are", lz4_squeeze, lz4_expand)
 PEER(zstd1, "zstd-1", "ids and float32 as they are", zstd1_squeeze, zstd_expand)

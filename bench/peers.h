@@ -6,12 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PEER_SLACK = 256 /* elements, and bytes of input, that a decoder may touch past the end */ };
-
 /* ids ascend within a row and n_rows rows follow each other; codecs of whole counts get one row. */
 typedef struct bench_peer {
   const char *name, *what; /* `what`: how the rows are laid out for it */
-  bool counts_only;
   size_t (*encode)(const uint32_t *ids, const float *values, uint32_t n, uint8_t *out, size_t room);
   bool (*decode)(const uint8_t *in, size_t length, uint32_t n, uint32_t *ids, float *values);
 } bench_peer;

@@ -194,7 +194,7 @@ static annb_status take_parts(const annb_store *store, annb_joint_columns *colum
   for (uint32_t i = 0; !s && i < n_parts; i++) s = take_part(store, columns, sorted, n_sorted, i, err);
   for (uint32_t i = 0; !s && i < columns->n; i++)
     for (uint32_t k = 0; k < n_parts && columns->all[i].info.kind != ANNB_COLUMN_CATEGORICAL; k++)
-      if (!columns->all[i].pieces[k].column) columns->all[i].info.has_mask = true;
+      if (!columns->all[i].pieces[k].column && store->manifest.parts[k].n_rows) columns->all[i].info.has_mask = true;
   free(sorted);
   return s;
 }

@@ -298,6 +298,23 @@ void annb_io_free_names(char **names, size_t n) {
   free(names);
 }
 
+void annb_io_drop_cached(const char *dir) {
+  char **names;
+  size_t n;
+  if (annb_io_list(dir, &names, &n, NULL)) return;
+  for (size_t i = 0; i < n; i++) {
+    char *path = annb_io_join(dir, names[i]);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd >= 0) {
+      (void)fsync(fd);
+      (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      close(fd);
+    }
+    free(path);
+  }
+  annb_io_free_names(names, n);
+}
+
 /* ---- reading ahead ---- */
 
 enum { ADVICE = 1 << 17, RESIDENT_PAGES = 256 }; /* the kernel cuts longer advice short */
@@ -413,7 +430,8 @@ uint64_t annb_io_memory_limit(void) {
 
 void annb_io_want_large_pages(void *memory, size_t size) {
 #ifdef MADV_HUGEPAGE
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page, end = (uintptr_t)memory + size;
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)memory + size;
+  const uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page;
   if (begin < end) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 #else
   (void)memory, (void)size;

@@ -57,6 +57,8 @@ annb_lock_state annb_io_try_lock(const char *path, int *fd);
 /* Names in a directory without "." and "..", sorted bytewise. Free with annb_io_free_names. */
 annb_status annb_io_list(const char *path, char ***names, size_t *n, annb_error *err);
 void annb_io_free_names(char **names, size_t n);
+/* Write out the files in a directory and drop them from the page cache, to measure reading from the device. Failures are ignored. */
+void annb_io_drop_cached(const char *dir);
 
 /* Reading ahead in a map. `offset` and `length` in bytes, inside the map; failures are ignored. Residency is that of each page. */
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);

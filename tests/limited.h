@@ -66,20 +66,9 @@ static inline bool limited_run(uint64_t bytes, int (*work)(void *user, double *o
 
 /* Write out the files of a store's data and drop them from the page cache. */
 static inline void limited_drop(const char *store) {
-  char **names, *dir = annb_io_join(store, "objects");
-  size_t n = 0;
-  if (!dir || annb_io_list(dir, &names, &n, NULL)) abort();
-  for (size_t i = 0; i < n; i++) {
-    char *path = annb_io_join(dir, names[i]);
-    int fd = path ? open(path, O_RDONLY) : -1;
-    if (fd >= 0) {
-      (void)fsync(fd);
-      (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-      close(fd);
-    }
-    free(path);
-  }
-  annb_io_free_names(names, n);
+  char *dir = annb_io_join(store, "objects");
+  if (!dir) abort();
+  annb_io_drop_cached(dir);
   free(dir);
 }
 

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -312,3 +313,30 @@ def test_matrix_of_a_newer_hdf5(name, tmp_path):
         f.create_dataset(name, data=values, chunks=tuple(max(1, n // 3) for n in values.shape), compression="gzip").attrs.update(attributes)
     message = refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
     assert "newer HDF5" in message and "link" not in message
+
+
+@pytest.mark.parametrize("place, name", [("obs", "_index"), ("X", "encoding-type"), ("obs/kind", "encoding-type")])
+def test_attribute_whose_text_is_lost(place, name, tmp_path):
+    """It is not taken for one that is missing, in whose place there are defaults."""
+    source = made_files.write(tmp_path / "a.h5ad", made_files.counts())
+    with h5py.File(source, "r+") as f:
+        f.copy("obs/_index", "obs/names")
+        f["obs"].attrs["_index"] = "names"
+        codes = f.create_group("obs/kind")
+        codes.attrs["encoding-type"] = "categorical"
+        codes["codes"], codes["categories"] = np.zeros(f["X"].attrs["shape"][0], "i1"), ["a"]
+        f["obs"].attrs["column-order"] = np.array(["kind"], h5py.string_dtype())
+        del f[place].attrs[name]
+        f[place].attrs[name] = "a text like no other"
+    data = bytearray(source.read_bytes())
+    heap, n = data.rindex(b"GCOL", 0, data.index(b"a text like no other")), 0
+    while (at := data.find(struct.pack("<I", len("a text like no other")), n)) >= 0:  # length, address of the heap, number in it
+        n = at + 1
+        if struct.unpack_from("<Q", data, at + 4)[0] == heap:
+            data[at + 4 : at + 12] = struct.pack("<Q", 1 << 40)
+            break
+    else:
+        raise AssertionError("no such attribute")
+    source.write_bytes(data)
+    message = refused(run("pack", source, "-o", tmp_path / "s"), "a.h5ad")
+    assert place in message and f"attribute '{name}' cannot be read" in message and os.listdir(tmp_path) == ["a.h5ad"]

@@ -238,7 +238,7 @@ static size_t zlib_of(size_t n, uint8_t *out, size_t room) {
 }
 
 START_TEST(test_damage) {
-  uint8_t packed[200], noise[8] = {1, 2, 3, 4, 5, 6, 7, 8}, plain[404] = {0};
+  uint8_t packed[200] = {0}, noise[8] = {1, 2, 3, 4, 5, 6, 7, 8}, plain[404] = {0};
   size_t n = zlib_of(399, packed, sizeof packed);
   expect_damage("g", packed, n, "fewer than a chunk has");
   expect_damage("sg", packed, n, "fewer than a chunk has");
@@ -272,7 +272,7 @@ static void check_mask(const char *filters, uint32_t mask, const void *chunk_byt
 }
 
 START_TEST(test_filter_mask) {
-  uint8_t plain[404], packed[200], zeros[400] = {0};
+  uint8_t plain[404], packed[200] = {0}, zeros[400] = {0};
   for (size_t i = 0; i < sizeof plain; i++) plain[i] = (uint8_t)(i * 7);
   check_mask("g", 1, plain, 400, plain);
   check_mask("sg", 3, plain, 400, plain);
@@ -288,7 +288,7 @@ END_TEST
 /* ---- what HDF5 reads ---- */
 
 START_TEST(test_chunks_for_hdf5) {
-  uint8_t packed[200];
+  uint8_t packed[200] = {0};
   hid_t file, dataset = with_chunk("g", 0, packed, zlib_of(399, packed, sizeof packed), &file);
   ck_assert_int_eq(annb_chunks_check(dataset, path, "/d", &err), ANNB_EINPUT);
   ck_assert(strstr(err.message, "row 300") && strstr(err.message, "fewer than a chunk has"));
@@ -306,7 +306,7 @@ END_TEST
 START_TEST(test_string_chunks) {
   const hsize_t chunk[1] = {100}, at[1] = {300};
   const char *strings[ROWS];
-  uint8_t packed[200];
+  uint8_t packed[200] = {0};
   for (int i = 0; i < ROWS; i++) strings[i] = "a name";
   hid_t text = H5Tcopy(H5T_C_S1), file;
   ck_assert_int_ge(H5Tset_size(text, H5T_VARIABLE), 0);

@@ -492,3 +492,26 @@ def test_categories_that_are_one(first, second, union, codes, tmp_path):
     for k, name in enumerate("ab"):
         ok("export", tmp_path / "s", "-o", tmp_path / "part.h5ad", "--part", k, "--force")
         ok("convert-check", tmp_path / f"{name}.h5ad", tmp_path / "part.h5ad")
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_file_without_cells(two, tmp_path, order):
+    """Its columns of text, which anndata would have written as categories, take none from the others; nothing is missing for it."""
+    a, _ = two
+    a.obs["text"] = pd.array([f"t{i}" for i in range(a.n_obs)], dtype=object)
+    a.obs["note"] = a.obs["note"].astype("category")
+    a.write_h5ad(tmp_path / "a.h5ad", convert_strings_to_categoricals=False)
+    empty = a[:0].copy()
+    empty.obs = empty.obs.astype({"note": object})
+    empty.write_h5ad(tmp_path / "b.h5ad", convert_strings_to_categoricals=False)
+    with h5py.File(tmp_path / "b.h5ad") as f:
+        assert f["obs/note"].shape == (0,) and h5py.check_string_dtype(f["obs/note"].dtype)
+    ok("pack", *(tmp_path / f"{f}.h5ad" for f in order), "-o", tmp_path / "s")
+    joint = support.columns(tmp_path / "s", "joint")
+    assert [v.decode() for v in joint["obs", "note"].values] == list(a.obs["note"])
+    assert [v.decode() for v in joint["obs", "text"].values] == list(a.obs["text"])
+    ok("verify", tmp_path / "s")
+    ok("export", tmp_path / "s", "--part", str(order.index("b")), "-o", tmp_path / "again.h5ad")
+    ok("convert-check", tmp_path / "b.h5ad", tmp_path / "again.h5ad")
+    ok("export", tmp_path / "s", "-o", tmp_path / "all.h5ad")
+    pd.testing.assert_series_equal(ad.read_h5ad(tmp_path / "all.h5ad").obs["text"], ad.read_h5ad(tmp_path / "a.h5ad").obs["text"])

@@ -313,12 +313,31 @@ START_TEST(refused) {
 }
 END_TEST
 
+/* No rows, or too few for a batch: no rank has any, and that is no error. */
+START_TEST(no_batches) {
+  const annb_sampler_options o = {.batch_size = 4, .drop_last = true};
+  for (uint64_t n_rows = 0; n_rows < 4; n_rows++) {
+    annb_sampler *sampler = open_over(n_rows, &o);
+    for (int uneven = ANNB_PAD; uneven <= ANNB_DROP; uneven++)
+      for (uint32_t rank = 0; rank < 3; rank++) {
+        annb_plan *plan = open_plan(sampler, (annb_topology){.rank = rank, .world = 3, .uneven = (annb_uneven)uneven});
+        OK(annb_plan_set_epoch(plan, 5, &err));
+        ck_assert_uint_eq(annb_plan_rank_steps(plan), 0);
+        ck_assert_uint_eq(annb_plan_steps(plan), 0);
+        annb_plan_close(plan);
+      }
+    annb_sampler_close(sampler);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sampler_plan");
   TCase *tc = tcase_create("sampler_plan");
   tcase_set_timeout(tc, 180);
   tcase_add_loop_test(tc, any_topology, 0, 4);
   tcase_add_test(tc, workers_in_turn);
+  tcase_add_test(tc, no_batches);
   tcase_add_loop_test(tc, resume_everywhere, 0, 4);
   tcase_add_loop_test(tc, change_of_world, 0, 4);
   tcase_add_test(tc, rotation);

@@ -30,12 +30,13 @@ static void make_columns(uint64_t rows, uint64_t cols, unsigned one_in, kind k) 
   n_cols = cols;
   for (uint64_t j = 0; j < cols; j++) {
     pointers[j] = (int64_t)n;
-    for (uint64_t i = j % 5 == 4 ? rows : random32(&state) % one_in; i < rows && n < MOST - 200; i += 1 + random32(&state) % (2 * one_in - 1)) {
+    uint64_t i = j % 5 == 4 ? rows : random32(&state) % one_in;
+    for (; i < rows && n < MOST - 200; i += 1 + random32(&state) % (2 * one_in - 1)) {
       const unsigned times = k == DOUBLED && random32(&state) % 3 == 0 ? 3 : k == HEAVY_ROW && i / one_in == 5 / one_in ? 40 : 1;
       for (unsigned t = 0; t < times; t++) indices[n++] = (int64_t)i;
     }
     while (k == FULL_END && n > (uint64_t)pointers[j] && indices[n - 1] >= (int64_t)rows - 6) n--;
-    for (uint64_t i = rows - 6; k == FULL_END && i < rows; i++) indices[n++] = (int64_t)i;
+    for (i = rows - 6; k == FULL_END && i < rows; i++) indices[n++] = (int64_t)i;
   }
   pointers[cols] = (int64_t)n;
   for (uint64_t i = 0; i < n; i++) values[i] = (double)(random32(&state) % 100 + 1);
@@ -141,7 +142,8 @@ static void check(const layout *l, uint64_t memory, uint32_t n_threads, bool by_
 /* ---- types and layouts ---- */
 
 START_TEST(types) {
-  const hid_t index[] = {H5T_STD_I8LE, H5T_STD_U8LE, H5T_STD_I16LE, H5T_STD_U16LE, H5T_STD_I32LE, H5T_STD_U32LE, H5T_STD_I64LE, H5T_STD_U64LE};
+  const hid_t index[] = {H5T_STD_I8LE, H5T_STD_U8LE, H5T_STD_I16LE, H5T_STD_U16LE, H5T_STD_I32LE, H5T_STD_U32LE,
+                         H5T_STD_I64LE, H5T_STD_U64LE};
   const hid_t value[] = {H5T_STD_I8LE, H5T_STD_U16LE, H5T_STD_I32LE, H5T_STD_U64LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
   make_columns(120, 400, 3, EVEN);
   for (size_t i = 0; i < sizeof index / sizeof *index; i++) check(&(layout){index[i], H5T_IEEE_F32LE, 0, 0, 0}, MEMORY, 2, true, 1);

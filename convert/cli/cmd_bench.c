@@ -3,13 +3,11 @@
 #include "sampling.h"
 #include "text.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../../store/io.h"
 
@@ -104,20 +102,8 @@ static uint64_t anonymous_bytes(void) {
 }
 
 static void drop_cache(const char *store) {
-  char **names = NULL, *dir = annb_io_join(store, "objects");
-  size_t n = 0;
-  if (dir && !annb_io_list(dir, &names, &n, NULL))
-    for (size_t i = 0; i < n; i++) {
-      char *path = annb_io_join(dir, names[i]);
-      int fd = path ? open(path, O_RDONLY) : -1;
-      if (fd >= 0) {
-        (void)fsync(fd);
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-        close(fd);
-      }
-      free(path);
-    }
-  annb_io_free_names(names, n);
+  char *dir = annb_io_join(store, "objects");
+  if (dir) annb_io_drop_cached(dir);
   free(dir);
 }
 

@@ -1,12 +1,12 @@
 #include "units.h"
 
 #include "../../store/error.h"
+#include "../../store/io.h"
 #include "../../store/pipeline.h"
 #include "../source/h5.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 typedef struct unit_slot {
   annb_status status;
@@ -73,6 +73,6 @@ annb_status annb_units_run(const annb_units *units, annb_error *err) {
 }
 
 uint32_t annb_units_threads(uint32_t n) {
-  long processors = n ? (long)n : sysconf(_SC_NPROCESSORS_ONLN);
-  return processors < 1 ? 1 : processors > 256 ? 256 : (uint32_t)processors;
+  if (!n) n = annb_io_processors();
+  return n > 256 ? 256 : n;
 }

@@ -23,7 +23,7 @@ typedef struct annb_units {
 /* Until there are no more units, or the first failure, in the order of units. */
 annb_status annb_units_run(const annb_units *units, annb_error *err);
 
-/* Number of processors when n is 0. */
+/* The processors that this process may use when n is 0. */
 uint32_t annb_units_threads(uint32_t n);
 
 #endif

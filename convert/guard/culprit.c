@@ -92,7 +92,7 @@ static void run(const char *name, walk *w) {
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
   if (H5Pset_fapl_core(access, 1 << 16, false) >= 0) w->memory = H5Fcreate("copies", H5F_ACC_TRUNC, H5P_DEFAULT, access);
   if (!annb_h5_open(name, &file, NULL)) visit(w, file, "/", 0);
-  H5Fclose(file);
+  annb_h5_close(&file);
   atomic_store(&w->ended, true);
   _exit(0);
 }

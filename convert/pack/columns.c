@@ -39,6 +39,13 @@ static annb_column_target target_of(const context *c, const char *name, uint8_t 
                               .spool_dir = c->spool_dir};
 }
 
+/* Text of no cells stays in the sidecar: it says nothing, and would stand against other files' columns of that name, since anndata writes
+ * text as categories where there are cells. */
+static bool storable(const annb_column_target *target, hid_t type) {
+  const bool no_text = target->axis == ANNB_AXIS_OBS && !target->length && H5Tget_class(type) == H5T_STRING;
+  return target->flags || (!no_text && annb_column_storable(type));
+}
+
 static annb_status open_values(const context *c, hid_t parent, const char *name, const char *object, annb_values *v, annb_error *err) {
   return annb_values_open(v, c->source->path, parent, name, NULL, object, c->source->memory, err);
 }
@@ -89,7 +96,7 @@ static annb_status write_pair(const context *c, hid_t parent, const char *name, 
   pair p;
   uint32_t column;
   annb_status s = open_pair(c, parent, name, object, &p, err);
-  if (!s && (annb_column_storable(p.values.type) || target->flags))
+  if (!s && storable(target, p.values.type))
     s = annb_column_write(target, &p.values, p.has_mask ? &p.mask : NULL, &column, err);
   close_pair(&p);
   return s;
@@ -113,8 +120,12 @@ static annb_status write_categorical_group(const context *c, hid_t group, const 
 
 static annb_status write_group(const context *c, const char *name, const char *object, const annb_column_target *target, annb_error *err) {
   hid_t group = H5Gopen2(c->axis->object, name, H5P_DEFAULT);
-  char *encoding = annb_h5_attr_string(group, "encoding-type");
-  annb_status s = ANNB_OK;
+  char *encoding;
+  annb_status s = annb_h5_attr_text(group, "encoding-type", c->source->path, object, &encoding, err);
+  if (s) {
+    annb_h5_close(&group);
+    return s;
+  }
   if (encoding ? !strcmp(encoding, "categorical") : has(group, "codes") && has(group, "categories"))
     s = write_categorical_group(c, group, object, *target, err);
   else if (encoding && !strncmp(encoding, "nullable-", 9)) s = write_pair(c, c->axis->object, name, object, target, err);
@@ -169,7 +180,7 @@ static annb_status write_dataset(const context *c, const char *name, const char 
   if (s) return s;
   hid_t categories = annb_h5_is_integer(v.type) ? legacy_categories(v.dataset) : -1;
   if (categories >= 0) s = write_coded(c, &v, categories, *target, err);
-  else if (annb_column_storable(v.type) || target->flags) s = annb_column_write(target, &v, NULL, &column, err);
+  else if (storable(target, v.type)) s = annb_column_write(target, &v, NULL, &column, err);
   annb_values_close(&v);
   return s;
 }
@@ -192,7 +203,7 @@ static annb_status write_field(const context *c, const char *name, const annb_co
     if (!s && categories.rank <= 1 && annb_column_storable(categories.type)) s = annb_column_codes_fit(&v, categories.n, &fit, err);
   }
   if (!s && fit) s = annb_column_write_categorical(target, &v, &categories, NULL, err);
-  else if (!s && (annb_column_storable(v.type) || target->flags)) s = annb_column_write(target, &v, NULL, &column, err);
+  else if (!s && storable(target, v.type)) s = annb_column_write(target, &v, NULL, &column, err);
   annb_values_close(&categories);
   annb_values_close(&v);
   return s;

@@ -20,6 +20,7 @@ enum {
   CELLS_PER_WINDOW = 16,
   PER_READ = 16           /* elements that make a read worth while */
 };
+#define MOST_ELEMENTS (UINT64_C(1) << 28) /* of a window: it is read without a sign of life */
 #define LONG_READ (UINT64_C(1) << 20) /* bytes of a read, on average, that a disk does not mind */
 
 void annb_window_plan_free(annb_window_plan *plan) {
@@ -34,7 +35,7 @@ void annb_window_plan_free(annb_window_plan *plan) {
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint64_t room_of_window(const annb_rows *r) {
-  return least(r->options.memory / 8 * 5 / (sizeof(uint32_t) + r->value_size), INT32_MAX);
+  return least(r->options.memory / 8 * 5 / (sizeof(uint32_t) + r->value_size), MOST_ELEMENTS);
 }
 
 /* Strips of which a core's cache holds the elements. */

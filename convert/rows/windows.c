@@ -181,28 +181,28 @@ static annb_status read_elements(const annb_windows *w, const task *t, const wor
   return s;
 }
 
-/* Are they those that the plan is of? Numbers them from the window's first. */
-static bool take_rows(const annb_windows *w, const task *t, uint32_t *rows) {
+/* Are they those that the plan is of? */
+static bool in_window(const annb_windows *w, const task *t, const uint32_t *rows) {
   const uint64_t begin = w->here->first_row, end = begin + w->here->n_rows;
   place at = t->begin;
   for (uint32_t i = 0, n; i < t->n; i += n) {
     n = step(w, &at, t->n - i);
     if (rows[i] < begin || rows[i + n - 1] >= end || !annb_ascends(rows + i, n)) return false;
   }
-  for (uint32_t i = 0; i < t->n; i++) rows[i] -= (uint32_t)begin;
   return true;
 }
 
 /* Where the elements of each strip go. Neighbours are mostly of one strip: counting in two places is faster. */
 static void count_strips(const annb_windows *w, const task *t, const uint32_t *rows, uint32_t *next, uint32_t *starts) {
   uint32_t *even = next, *odd = next + w->n_strips, i = 0;
+  const uint32_t first = (uint32_t)w->here->first_row, n = t->n;
   const unsigned shift = w->plan.shift;
   memset(next, 0, 2 * w->n_strips * sizeof *next);
-  for (; i + 1 < t->n; i += 2) {
-    even[rows[i] >> shift]++;
-    odd[rows[i + 1] >> shift]++;
+  for (; i + 1 < n; i += 2) {
+    even[(rows[i] - first) >> shift]++;
+    odd[(rows[i + 1] - first) >> shift]++;
   }
-  if (i < t->n) even[rows[i] >> shift]++;
+  if (i < n) even[(rows[i] - first) >> shift]++;
   starts[0] = t->at;
   for (uint64_t k = 0; k < w->n_strips; k++) {
     starts[k + 1] = starts[k] + even[k] + odd[k];
@@ -212,7 +212,7 @@ static void count_strips(const annb_windows *w, const task *t, const uint32_t *r
 
 /* `size`, of a value, is a constant at the hot call sites, so that copies are single moves. */
 static inline __attribute__((always_inline)) void put_elements(const annb_windows *w, const task *t, const worker *k, size_t size) {
-  const uint32_t *rows = k->rows, mask = (UINT32_C(1) << w->plan.shift) - 1;
+  const uint32_t *rows = k->rows, first = (uint32_t)w->here->first_row, mask = (UINT32_C(1) << w->plan.shift) - 1;
   const unsigned shift = w->plan.shift;
   uint32_t *next = k->next;
   const uint8_t *values = k->values;
@@ -221,8 +221,8 @@ static inline __attribute__((always_inline)) void put_elements(const annb_window
   for (uint32_t i = 0, end; i < t->n;) {
     end = i + step(w, &at, t->n - i);
     for (const uint32_t column = (uint32_t)(at.column - t->begin.column) << COLUMN_SHIFT; i < end; i++) {
-      uint8_t *to = sorted + next[rows[i] >> shift]++ * (sizeof(uint32_t) + size);
-      const uint32_t key = column | (rows[i] & mask);
+      const uint32_t row = rows[i] - first, key = column | (row & mask);
+      uint8_t *to = sorted + next[row >> shift]++ * (sizeof(uint32_t) + size);
       memcpy(to, &key, sizeof key);
       memcpy(to + sizeof key, values + i * size, size);
     }
@@ -235,7 +235,7 @@ static void run_task(void *user, uint32_t number, size_t item) {
   task *t = &w->tasks[item];
   const worker *k = &w->workers[number];
   t->status = read_elements(w, t, k, &t->error);
-  if (!t->status && !take_rows(w, t, k->rows)) t->status = changed(w, &t->error);
+  if (!t->status && !in_window(w, t, k->rows)) t->status = changed(w, &t->error);
   if (t->status) return;
   count_strips(w, t, k->rows, k->next, w->starts + item * (w->n_strips + 1));
   if (w->r->value_size == 4) put_elements(w, t, k, 4);

@@ -41,7 +41,9 @@ bool annb_h5_exists(hid_t parent, const char *path);
 annb_status annb_h5_check_external(hid_t parent, const char *file, const char *name, annb_error *err);
 
 /* A string attribute (scalar or of one element; fixed or variable length) in fresh memory, or NULL when there is none or it is no
- * string. */
+ * string. ANNB_EINPUT, with the names of the file and of the object in it, when there is one that cannot be read. */
+annb_status annb_h5_attr_text(hid_t object, const char *name, const char *file, const char *path, char **out, annb_error *err);
+/* The same where nothing depends on the difference: NULL when it cannot be read. */
 char *annb_h5_attr_string(hid_t object, const char *name);
 /* Up to `max` elements of an integer attribute or of an array of them; returns how many it has, −1 when there is none or it is not
  * integer. */

@@ -76,7 +76,8 @@ static annb_status open_compound_axis(const annb_source *source, annb_source_axi
   annb_status s = ANNB_OK;
   if (H5Tget_class(type) != H5T_COMPOUND || rank != 1 || null)
     s = annb_h5_fail(err, ANNB_EINPUT, source->path, axis->name, "is a dataset that is no table (one dimension of a compound type)");
-  char *named = s ? NULL : annb_h5_attr_string(axis->object, "_index");
+  char *named = NULL;
+  if (!s) s = annb_h5_attr_text(axis->object, "_index", source->path, axis->name, &named, err);
   if (named && H5Tget_member_index(type, named) >= 0) axis->index = named;
   else free(named);
   for (size_t i = 0; i < 2 && !s && !axis->index; i++)
@@ -116,7 +117,8 @@ static annb_status index_length(const annb_source *source, annb_source_axis *axi
 }
 
 static annb_status open_group_axis(const annb_source *source, annb_source_axis *axis, annb_error *err) {
-  axis->index = annb_h5_attr_string(axis->object, "_index");
+  annb_status s = annb_h5_attr_text(axis->object, "_index", source->path, axis->name, &axis->index, err);
+  if (s) return s;
   if (!axis->index && has(axis->object, "_index")) axis->index = strdup("_index");
   if (!axis->index && has(axis->object, "index")) axis->index = strdup("index");
   if (!axis->index || !*axis->index)

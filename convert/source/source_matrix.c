@@ -175,8 +175,13 @@ static annb_status check_lengths(annb_source_matrix *m, annb_error *err) {
 }
 
 static annb_status read_form(annb_source_matrix *m, hid_t group, annb_error *err) {
-  char *encoding = annb_h5_attr_string(group, "encoding-type"), *legacy = annb_h5_attr_string(group, "h5sparse_format");
-  annb_status s = ANNB_OK;
+  char *encoding = NULL, *legacy = NULL;
+  annb_status s = annb_h5_attr_text(group, "encoding-type", m->file, m->path, &encoding, err);
+  if (!s) s = annb_h5_attr_text(group, "h5sparse_format", m->file, m->path, &legacy, err);
+  if (s) {
+    free(encoding);
+    return s;
+  }
   if (encoding && !strcmp(encoding, "csr_matrix")) m->form = ANNB_CSR;
   else if (encoding && !strcmp(encoding, "csc_matrix")) m->form = ANNB_CSC;
   else if (legacy && !strcmp(legacy, "csr")) m->form = ANNB_CSR;

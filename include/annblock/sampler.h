@@ -197,7 +197,7 @@ typedef enum annb_uneven { ANNB_PAD = 0, ANNB_DROP = 1 } annb_uneven;
 typedef struct annb_topology {
   uint32_t rank, world;       /* world 0 = 1; rank < world <= 2^20 */
   uint32_t worker, n_workers; /* n_workers 0 = 1; worker < n_workers <= 2^16 */
-  annb_uneven uneven;         /* DROP with fewer batches than ranks: ANNB_EINVAL */
+  annb_uneven uneven;         /* DROP with fewer batches than ranks, but some: ANNB_EINVAL */
 } annb_topology;
 
 /* At the start of epoch 0. */

@@ -1,8 +1,11 @@
 """Calls into C that take long: progress on a terminal or in a notebook, Ctrl-C, what callbacks raise."""
 
 import os
+import signal
 import sys
 import threading
+import warnings
+from contextlib import contextmanager
 
 from ._native import lib
 
@@ -14,7 +17,7 @@ class Run:
 
     def __init__(self, progress, label):
         self.bar, self.raised, self.stage = make_bar(progress, label), None, None
-        self.label = label
+        self.label, self.interrupted, self.commits = label, False, False
 
     def step(self, stage, done, total):
         """From the progress callback: False cancels. Runs Python code, so that Ctrl-C arrives here."""
@@ -32,6 +35,8 @@ class Run:
 
     def guard(self, function, *arguments):
         """Call `function` from a callback; on an exception keep it and say stop."""
+        if self.raised is None and self.interrupted:
+            self.raised = KeyboardInterrupt()
         if self.raised is not None:
             return False
         try:
@@ -40,10 +45,32 @@ class Run:
             self.raised = error
             return False
 
+    @contextmanager
+    def publishing(self):
+        """Around a call that publishes something at its end. Ctrl-C reaches it by its callbacks alone, which cancel it, or comes too late:
+        then the call has succeeded and returns. A handler of the program's own is left to it."""
+        ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self.commits = True
+        if ours:
+            signal.signal(signal.SIGINT, self.interrupt)
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt(self, *_):
+        self.interrupted = True
+
     def close(self, status, error, exception):
         """End with what a callback raised, or the call's own failure."""
         if self.bar is not None:
             self.bar.close()
+        if self.commits and not status and (self.interrupted or isinstance(self.raised, KeyboardInterrupt)):
+            warnings.warn(f"{self.label}: Ctrl-C came when it was done: the result is there", stacklevel=5)
+            return
+        if self.interrupted and self.raised is None:
+            self.raised = KeyboardInterrupt()
         if self.raised is not None:
             raise self.raised
         if status == CANCELED:  # nothing but Ctrl-C ends a callback outside of guard()

@@ -106,7 +106,7 @@ def pack(
     that it decides; `export` restores the file's own. `progress`: a tqdm bar on a terminal or in a notebook. What may
     surprise is warned of. HDF5 may crash on a damaged file, so a child process does the work, and its crash is an InputError; `in_process`:
     without one, where a program must not fork. InputError, UnsupportedError, ExistsError, InputOutputError; after a failure or Ctrl-C
-    nothing is left behind.
+    nothing is left behind. Ctrl-C that comes when the store is being published is too late: the call returns, with a warning.
 
     >>> annblock.pack(example_h5ad, scratch / "packed.annblock").n_obs
     2000
@@ -168,7 +168,7 @@ def convert(
     values |= {"gene_order": choice(gene_order, GENE_ORDERS, "gene_order"), "join": choice(join, JOINS, "join")}
     values |= {"shuffle": shuffle is not None, "seed": seed_of(shuffle), "in_process": in_process}
     options, result, error = ffi.new("annb_pack_options *", values), ffi.new("annb_pack_result *"), ffi.new("annb_error *")
-    with alone():
+    with alone(), run.publishing():
         status = function(ffi.new("const char *[]", listed), len(listed), path_bytes(store), options, result, error)
     finish(run, status, error)
     if result.n_left:
@@ -236,7 +236,7 @@ def annotate(
     values = {"memory": size_of(memory), "progress": lib.annbpy_progress, "note": lib.annbpy_note, "user": user}
     values |= {"one_part": part is not None, "part": part or 0, "in_process": in_process}
     options, generation, error = ffi.new("annb_annotate_options *", values), ffi.new("uint64_t *"), ffi.new("annb_error *")
-    with alone():
+    with alone(), run.publishing():
         status = lib.annb_annotate(path_bytes(store), path_bytes(source), options, generation, error)
     finish(run, status, error)
     tell(run.notes, 3)
@@ -254,7 +254,7 @@ def export(
     `genes`: only these cells (numbers, slices, masks, names; a predicate; of `part` where it is given) and genes (numbers or names, of the
     store), in that order; `skip`: paths of objects to leave out. `compression` of the packed matrices: "source", "none" or "gzip" with
     `level`. The rest as in `pack`.
-    ExistsError, NotAStoreError, CorruptError, RangeError, NotFoundError; after a failure or Ctrl-C nothing is left behind.
+    ExistsError, NotAStoreError, CorruptError, RangeError, NotFoundError; Ctrl-C as in `pack`: nothing is left behind, or all is there.
 
     >>> annblock.export(example_store, scratch / "again.h5ad")
     >>> annblock.compare(example_h5ad, scratch / "again.h5ad")
@@ -275,7 +275,7 @@ def export(
         values |= {"one_part": part is not None, "part": part or 0, "n_threads": threads, "level": level, "subset": subset}
         values |= {"compression": choice(compression, COMPRESSIONS, "compression"), "in_process": in_process}
         options, error = ffi.new("annb_export_options *", values), ffi.new("annb_error *")
-        with alone():
+        with alone(), run.publishing():
             status = lib.annb_export(path_bytes(opened.path), path_bytes(output), options, error)
     finish(run, status, error)
 

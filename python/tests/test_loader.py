@@ -421,3 +421,12 @@ except KeyboardInterrupt:
 def test_interrupt(store):
     done = subprocess.run([sys.executable, "-c", INTERRUPTED, store.path], capture_output=True, text=True, timeout=60)
     assert done.stdout == "interrupted\n" and done.returncode == 0, done
+
+
+@pytest.mark.parametrize("uneven", ["pad", "drop"])
+def test_epoch_without_batches(store, uneven):
+    """No cells, or too few for one batch, are no batches for any rank."""
+    for options in ({"rows": []}, {"rows": range(3), "drop_last": True}, {"where": "n_genes < 0"}):
+        for rank in range(2):
+            loader = annblock.Loader(store, batch_size=4, block_size=1, uneven=uneven, rank=rank, world_size=2, **options)
+            assert len(loader) == 0 and list(loader) == [] and list(loader) == []

@@ -176,7 +176,7 @@ static annb_status check_topology(const annb_sampler *s, annb_topology *t, annb_
                      t->n_workers, MAX_WORKERS);
   if (t->uneven != ANNB_PAD && t->uneven != ANNB_DROP)
     return annb_fail(err, ANNB_EINVAL, NULL, "batches that do not go round are padded (0) or dropped (1)");
-  if (t->uneven == ANNB_DROP && s->batches < t->world)
+  if (t->uneven == ANNB_DROP && s->batches && s->batches < t->world) /* an epoch without batches has none for anyone */
     return annb_fail(err, ANNB_EINVAL, NULL,
                      "%llu batches for %u ranks: with drop no rank would get any; pad, or use smaller batches or fewer ranks",
                      (ull)s->batches, t->world);

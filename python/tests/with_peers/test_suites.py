@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from importlib import metadata
 from pathlib import Path
@@ -47,7 +48,9 @@ def outcomes(command, folder, report, **environment):
     """{test: "passed", "failed" or "skipped"} and what was printed."""
     plain = ["-q", "-n0", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
     command = [sys.executable, *command, *plain, f"--junitxml={report}"]
-    done = subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=1500)
+    with tempfile.TemporaryDirectory(prefix="annblock-test-") as scratch:  # processes that they kill leave what they wrote
+        env = os.environ | environment | {"TMPDIR": scratch}
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=1500)
     seen = {}
     for case in ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
