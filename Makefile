@@ -206,7 +206,7 @@ check-asan: deps-test ## C tests and round trips under AddressSanitizer and UBSa
 	@B=build/asan tests/run.sh c python
 
 TSAN_TESTS := test_loader test_reader test_fetch test_fetch_threads test_union test_pipeline test_stream test_matrix_writer test_transpose \
-  test_parts test_pack test_export test_export_stops
+  test_windows test_parts test_pack test_export test_export_stops
 check-tsan: ## tests with threads under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) VARIANT=tsan $(TSAN_TESTS:%=build/tsan/tests/%)
 	@for t in $(TSAN_TESTS); do B=build/tsan T=$$t TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' tests/run.sh c || exit 1; done

@@ -119,6 +119,7 @@ class Bench:
         if not path.exists():
             command = [Path(self.o.build) / "bench/gen", "-n", str(self.o.cells), "-g", str(self.o.genes), *options, path]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            os.sync()  # or what is measured waits for gigabytes that are still on their way to the disk
         with open(path, "rb") as f:
             while f.read(1 << 24):
                 pass

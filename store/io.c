@@ -171,6 +171,14 @@ annb_status annb_io_fd_size(int fd, const char *path, uint64_t *size, annb_error
   return ANNB_OK;
 }
 
+void annb_io_start_flush(int fd, uint64_t offset) {
+#ifdef SYNC_FILE_RANGE_WRITE
+  (void)sync_file_range(fd, (off_t)offset, 0, SYNC_FILE_RANGE_WRITE); /* what fails is told by the flush */
+#else
+  (void)fd, (void)offset;
+#endif
+}
+
 annb_status annb_io_fsync(int fd, const char *path, annb_error *err) {
   return fsync(fd) ? annb_fail_errno(err, path, "flush to disk") : ANNB_OK;
 }
@@ -317,6 +325,11 @@ void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length) {
     (void)madvise((void *)(uintptr_t)(map->data + at), (size_t)(end - at < ADVICE ? end - at : ADVICE), MADV_WILLNEED);
 }
 
+void annb_io_will_need_fd(int fd, uint64_t offset, uint64_t length) {
+  for (uint64_t end = offset + length; offset < end; offset += ADVICE)
+    (void)posix_fadvise(fd, (off_t)offset, (off_t)(end - offset < ADVICE ? end - offset : ADVICE), POSIX_FADV_WILLNEED);
+}
+
 void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length) {
 #ifdef MADV_POPULATE_READ
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = offset / page * page;
@@ -413,6 +426,15 @@ uint64_t annb_io_memory_limit(void) {
   }
   if (f) fclose(f);
   return least;
+}
+
+void annb_io_want_large_pages(void *memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page, end = (uintptr_t)memory + size;
+  if (begin < end) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)size;
+#endif
 }
 
 uint64_t annb_io_unique(void) {

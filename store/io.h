@@ -33,6 +33,8 @@ annb_status annb_io_anonymous(const char *dir, int *fd, annb_error *err); /* a n
 annb_status annb_io_write(int fd, const char *path, const void *data, size_t size, annb_error *err);
 annb_status annb_io_pread(int fd, const char *path, void *data, size_t size, uint64_t offset, annb_error *err); /* all or ANNB_EIO */
 annb_status annb_io_fd_size(int fd, const char *path, uint64_t *size, annb_error *err);
+/* Ask the kernel to begin writing what the file has from `offset` on to the disk, where it can: flushing has less to wait for then. */
+void annb_io_start_flush(int fd, uint64_t offset);
 annb_status annb_io_fsync(int fd, const char *path, annb_error *err);
 annb_status annb_io_fsync_dir(const char *path, annb_error *err);
 annb_status annb_io_close(int fd, const char *path, annb_error *err);
@@ -60,6 +62,7 @@ void annb_io_drop_cached(const char *dir);
 
 /* Reading ahead in a map. `offset` and `length` in bytes, inside the map; failures are ignored. Residency is that of each page. */
 void annb_io_will_need(const annb_map *map, uint64_t offset, uint64_t length);
+void annb_io_will_need_fd(int fd, uint64_t offset, uint64_t length); /* likewise, of what will be read by annb_io_pread */
 /* Pages that are resident into the page table, so that touching them is no fault. */
 void annb_io_enter(const annb_map *map, uint64_t offset, uint64_t length);
 /* Scattered: a page that is touched brings no others with it, and pages are dropped in the order in which they came, used or not. */
@@ -76,6 +79,9 @@ uint32_t annb_io_processors(void); /* that this process may use, 1 when that is 
 uint64_t annb_io_process(void); /* number of this process */
 /* Bytes that this process may use: the machine's memory, or less where its control groups allow less. */
 uint64_t annb_io_memory_limit(void);
+
+/* Memory that will be written here and there: fewer and larger pages for what of it makes whole ones. Failures are ignored. */
+void annb_io_want_large_pages(void *memory, size_t size);
 
 /* 64 bits that differ between processes and calls, for names of temporary files. */
 uint64_t annb_io_unique(void);

@@ -93,29 +93,54 @@ START_TEST(test_codes) {
 }
 END_TEST
 
-START_TEST(test_place_and_list) {
+START_TEST(test_mark_and_rank) {
   static uint64_t seen[COLS / 64];
-  static uint32_t dense[COLS], table[COLS], columns[N], ids[N + ANNB_LIST_SLACK], values[N + ANNB_LIST_SLACK], in[N];
+  static uint32_t before[COLS / 64], table[COLS], columns[N], ids[N], sorted[N], values[N], in[N];
   const annb_encode_loops *const both[] = {plain, best};
   for (uint32_t i = 0; i < COLS; i++) table[i] = (i * 1237 + 11) % COLS; /* 1237 is odd: a permutation */
   for (int b = 0; b < 2; b++)
     for (size_t n = 2; n <= N; n += 1 + n / 2) {
       for (size_t i = 0; i < n; i++) columns[i] = (uint32_t)(i * 3 + below(3)), in[i] = below(UINT32_MAX);
       for (int mapped = 0; mapped < 2; mapped++) {
-        ck_assert(both[b]->place(columns, (const uint8_t *)in, n, mapped ? table : NULL, seen, dense));
-        both[b]->list(seen, dense, n, ids, values);
-        for (size_t k = 1; k < n; k++) ck_assert_uint_lt(ids[k - 1], ids[k]);
+        both[b]->mark(columns, n, mapped ? table : NULL, seen, ids);
+        for (size_t i = 0; i < n; i++) ck_assert_uint_eq(ids[i], mapped ? table[columns[i]] : columns[i]);
+        ck_assert(both[b]->rank(seen, COLS / 64, before, ids, (const uint8_t *)in, n, sorted, values));
+        for (size_t k = 1; k < n; k++) ck_assert_uint_lt(sorted[k - 1], sorted[k]);
         for (size_t i = 0; i < n; i++) {
           size_t k = 0;
-          while (k < n && ids[k] != (mapped ? table[columns[i]] : columns[i])) k++;
+          while (k < n && sorted[k] != ids[i]) k++;
           ck_assert(k < n && values[k] == in[i]);
         }
         for (size_t i = 0; i < COLS / 64; i++) ck_assert_uint_eq(seen[i], 0);
       }
       columns[n - 1] = columns[0];
-      ck_assert(!both[b]->place(columns, (const uint8_t *)in, n, NULL, seen, dense));
-      memset(seen, 0, sizeof seen);
+      both[b]->mark(columns, n, NULL, seen, ids);
+      ck_assert(!both[b]->rank(seen, COLS / 64, before, ids, (const uint8_t *)in, n, sorted, values));
+      for (size_t i = 0; i < COLS / 64; i++) ck_assert_uint_eq(seen[i], 0);
     }
+}
+END_TEST
+
+START_TEST(test_quotients) {
+  static uint8_t out[2][GROUP * 80 / 8 + 16];
+  for (int round = 0; round < 2000; round++) {
+    uint32_t group[GROUP], n = 1 + below(GROUP);
+    const unsigned k = below(5), most = 1 + below(round % 2 ? 64 : 8);
+    annb_unary u[2] = {{out[0], 0, 0}, {out[1], 0, 0}};
+    for (uint32_t i = 0; i < n; i++) group[i] = (below(9) ? below(4) : below(most)) << k | below(UINT64_C(1) << k);
+    for (uint32_t done = 0, some; done < n; done += some) { /* in two calls: a stream goes on inside a byte */
+      some = done ? n - done : 1 + below(n);
+      plain->put_quotients(&u[0], group + done, some, k);
+      best->put_quotients(&u[1], group + done, some, k);
+    }
+    const size_t length = (size_t)(u[0].out - out[0]);
+    ck_assert(u[1].out == out[1] + length && u[0].fill == u[1].fill && u[0].word == u[1].word && u[0].fill < 8);
+    ck_assert_mem_eq(out[0], out[1], length + (u[0].fill > 0));
+    size_t bit = 0;
+    for (uint32_t i = 0; i < n; i++)
+      for (uint32_t q = group[i] >> k, j = 0; j <= q; j++, bit++) ck_assert_uint_eq(out[0][bit / 8] >> bit % 8 & 1, j == q);
+    ck_assert_uint_eq(bit, 8 * length + u[0].fill);
+  }
 }
 END_TEST
 
@@ -127,7 +152,8 @@ int main(void) {
   tcase_add_test(tc, test_groups);
   tcase_add_test(tc, test_rows);
   tcase_add_test(tc, test_codes);
-  tcase_add_test(tc, test_place_and_list);
+  tcase_add_test(tc, test_mark_and_rank);
+  tcase_add_test(tc, test_quotients);
   suite_add_tcase(suite, tc);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

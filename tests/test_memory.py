@@ -1,5 +1,6 @@
 """Packing and exporting stay within --memory and what a process takes anyway, however many cells there are and however long a row is."""
 import filecmp
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -103,6 +104,45 @@ def test_parts_and_a_subset_of_genes(folder):
     within(ok("export", store, "-o", folder / "out.h5ad", "--force", *MEMORY))
     ok("export", store, "-o", folder / "again.h5ad", "--threads", 3, "--memory", "32M")
     assert filecmp.cmp(folder / "out.h5ad", folder / "again.h5ad", shallow=False)
+
+
+# ---- CSC, whose rows are gathered window by window ----
+
+
+@pytest.mark.parametrize("chunks", [None, True, 5000])
+def test_a_wide_matrix_by_columns(chunks, folder):
+    """More data than the cap, contiguous and in chunks; the same store as through temporary files, which compressed columns take."""
+    source, zipped = folder / "a.h5ad", folder / "b.h5ad"
+    make(source, "csc", 2 * CELLS)
+    for path, options in ((source, dict(chunks=chunks)), (zipped, dict(compression="lzf"))):
+        if path != source:
+            shutil.copy(source, path)
+        with h5py.File(path, "r+") as f:
+            for name in ("data", "indices") if chunks or path != source else ():
+                values = f["X"][name][()]
+                del f["X"][name]
+                f["X"].create_dataset(name, data=values, **options)
+    within(ok("pack", source, "-o", folder / "s", *MEMORY))
+    within(ok("pack", zipped, "-o", folder / "t", *MEMORY))
+    assert segments(folder / "s") == segments(folder / "t")
+
+
+def test_many_thin_rows_by_columns(folder):
+    """Three million cells of one or two elements: tables must not grow with the rows. And with all elements in few rows."""
+    cells, genes, per = 3_000_000, 40, 100_000
+    rng = np.random.default_rng(3)
+    for name, indices in (("even", ascending(genes, per, cells, rng)), ("uneven", np.tile(np.arange(per, dtype="i4") + cells // 2, genes))):
+        source = folder / f"{name}.h5ad"
+        with h5py.File(source, "w") as f:
+            write_tables(f, cells, genes)
+            write_arrays(f, "X", "csc", (cells, genes), np.full(genes, per), indices)
+        within(ok("pack", source, "-o", folder / name, *MEMORY))
+        ok("export", folder / name, "-o", folder / "out.h5ad", "--force", *MEMORY)
+        assert ok("convert-check", source, folder / "out.h5ad").out.startswith("ok")
+
+
+def segments(store):
+    return sorted(p.name for p in (store / "objects").iterdir() if p.suffix == ".anns")
 
 
 # ---- long rows ----

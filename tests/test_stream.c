@@ -162,19 +162,28 @@ static void take_pieces(const annb_source_matrix *x, const annb_shuffle *shuffle
   enum { AT_ONCE = 5 };
   annb_rows *rows;
   annb_rows_piece pieces[AT_ONCE] = {{0}};
-  annb_rows_chunk chunks[AT_ONCE];
   annb_rows_options options = {.memory = MEMORY, .spool_dir = dir, .n_threads = 2, .shuffle = shuffle};
   *out = (matrix){.value_size = 4};
   ck_assert_int_eq(annb_rows_open(x, &options, &rows, &err), ANNB_OK);
   ck_assert_int_eq(annb_rows_prepare(rows, &err), ANNB_OK);
   for (bool more = true; more;) {
-    for (int i = 0; i < AT_ONCE; i++) ck_assert_int_eq(annb_rows_take(rows, elements, &pieces[i], &err), ANNB_OK);
-    for (int i = AT_ONCE; i-- > 0;) /* in whatever order */
-      if (pieces[i].n_rows) ck_assert_int_eq(annb_rows_fill(rows, (uint32_t)i % 2, &pieces[i], &chunks[i], &err), ANNB_OK);
-    for (int i = 0; i < AT_ONCE; i++) {
-      more = pieces[i].n_rows > 0;
-      if (more) ck_assert_uint_eq(pieces[i].first_row, out->n_rows);
-      if (more) append(out, &chunks[i]);
+    matrix filled[AT_ONCE] = {{0}};
+    int n = 0;
+    for (more = false; n < AT_ONCE; n++) {
+      ck_assert_int_eq(annb_rows_take(rows, elements, &pieces[n], &err), ANNB_OK);
+      more = pieces[n].n_rows || pieces[n].later;
+      if (!pieces[n].n_rows) break;
+    }
+    for (int i = n; i-- > 0;) { /* in whatever order */
+      annb_rows_chunk chunk;
+      ck_assert_int_eq(annb_rows_fill(rows, (uint32_t)i % 2, &pieces[i], &chunk, &err), ANNB_OK);
+      filled[i].value_size = 4;
+      append(&filled[i], &chunk);
+    }
+    for (int i = 0; i < n; i++) {
+      ck_assert_uint_eq(pieces[i].first_row, out->n_rows);
+      append(out, &(annb_rows_chunk){filled[i].n_rows, filled[i].indptr, filled[i].indices, filled[i].values});
+      free_matrix(&filled[i]);
     }
   }
   for (int i = 0; i < AT_ONCE; i++) annb_rows_piece_free(&pieces[i]);

@@ -157,8 +157,8 @@ static annb_status take_rows(void *user, uint32_t number, annb_take *taken, annb
   annb_h5_quiet quiet = annb_h5_quiet_begin(); /* HDF5 may keep that for each thread */
   annb_status s = annb_rows_take(f->rows, f->elements, piece, err);
   annb_h5_quiet_end(quiet);
-  *taken = s || piece->n_rows ? ANNB_TAKEN : ANNB_END;
-  if (!s) atomic_fetch_add(&f->bytes, piece->bytes);
+  *taken = s || piece->n_rows ? ANNB_TAKEN : piece->later ? ANNB_LATER : ANNB_END;
+  if (!s && piece->n_rows) atomic_fetch_add(&f->bytes, piece->bytes);
   return s;
 }
 

@@ -252,6 +252,7 @@ void annb_rows_close(annb_rows *r) {
   if (!r) return;
   annb_stream_close(r->index_stream);
   annb_stream_close(r->value_stream);
+  annb_windows_close(r->windows);
   annb_transpose_close(r->transpose);
   for (uint32_t i = 0; r->raws && i < r->options.n_threads; i++) free(r->raws[i].bytes);
   free(r->raws);
@@ -275,17 +276,29 @@ static annb_status spool_all(annb_rows *r, annb_error *err) {
   return r->m->form == ANNB_CSR || annb_rows_dense_fits(r, &height) ? spool_rows(r, err) : annb_rows_spool_dense(r, err);
 }
 
+/* Windows give the source's rows, and know of no other order of columns. */
+static bool may_have_windows(const annb_rows *r) { return r->m->form == ANNB_CSC && !r->options.shuffle && !r->options.row_rank; }
+
 annb_status annb_rows_prepare(annb_rows *r, annb_error *err) {
-  if (r->spooled || is_straight(r)) return ANNB_OK;
-  annb_status s = spool_all(r, err);
+  if (r->spooled || r->windows || is_straight(r)) return ANNB_OK;
+  annb_status s = may_have_windows(r) ? annb_windows_open(r, &r->windows, err) : ANNB_OK;
+  if (s || r->windows) return s;
+  s = spool_all(r, err);
   annb_rows_piece_free(&r->own);
   r->spooled = !s;
   return s;
 }
 
+static annb_status next_of_windows(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
+  annb_status s = annb_windows_take(r->windows, &r->own, err);
+  *chunk = (annb_rows_chunk){0};
+  return s || !r->own.n_rows ? s : annb_windows_fill(r->windows, 0, &r->own, chunk, err);
+}
+
 annb_status annb_rows_next(annb_rows *r, annb_rows_chunk *chunk, annb_error *err) {
   annb_status s = annb_rows_prepare(r, err);
   if (s) return s;
+  if (r->windows) return next_of_windows(r, chunk, err);
   return r->spooled ? next_transposed(r, chunk, err) : next_straight(r, chunk, err);
 }
 
@@ -324,6 +337,7 @@ static annb_status take_leaf(annb_rows *r, annb_rows_piece *piece, annb_error *e
 }
 
 annb_status annb_rows_take(annb_rows *r, uint64_t elements, annb_rows_piece *piece, annb_error *err) {
+  if (r->windows) return annb_windows_take(r->windows, piece, err);
   if (r->spooled) return take_leaf(r, piece, err);
   r->wanted = elements;
   if (r->m->form == ANNB_DENSE) return take_dense(r, piece, err);
@@ -339,6 +353,7 @@ static annb_status fill_leaf(annb_rows *r, uint32_t worker, annb_rows_piece *pie
 }
 
 annb_status annb_rows_fill(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
+  if (r->windows) return annb_windows_fill(r->windows, worker, piece, chunk, err);
   if (r->spooled) return fill_leaf(r, worker, piece, chunk, err);
   const uint64_t n = piece->indptr[piece->n_rows];
   annb_status s = ANNB_OK;

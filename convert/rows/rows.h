@@ -48,6 +48,7 @@ typedef struct annb_rows_piece {
   uint64_t first;                   /* CSR: its first element in the source */
   bool indices_ready, values_ready; /* no stream has to be read */
   bool checked;                     /* indices are u32 and below the number of columns */
+  bool later;                       /* no rows yet: some that were taken have to be filled first */
   annb_leaf leaf;                   /* rows that wait in a transposition, whose memory is `room` */
   annb_leaf_room leaf_room;
 } annb_rows_piece;
@@ -56,9 +57,11 @@ void annb_rows_piece_trim(annb_rows_piece *piece, uint64_t bytes); /* give memor
 
 /* Everything that comes before the first row: what is not stored by rows, or is wanted in another order, is read here. */
 annb_status annb_rows_prepare(annb_rows *rows, annb_error *err);
-/* After that, one call at a time: the next rows, of about `elements` elements; n_rows = 0 after the last. Uses HDF5. */
+/* After that, one call at a time: the next rows, of about `elements` elements; n_rows = 0 after the last, and when it is `later`. Uses
+ * HDF5. */
 annb_status annb_rows_take(annb_rows *rows, uint64_t elements, annb_rows_piece *piece, annb_error *err);
-/* Then, on any thread (`worker`: 0 … n_threads − 1): read and check its elements. */
+/* Then, on any thread (`worker`: 0 … n_threads − 1): read and check its elements. They are valid until the worker's next call, as long as
+ * the piece is not taken again. */
 annb_status annb_rows_fill(annb_rows *rows, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err);
 
 /* After the last row of a CSC source: some column's rows did not ascend as expected, so that its order cannot be had from the rows. */

@@ -5,6 +5,7 @@
 #include "../source/stream.h"
 #include "rows.h"
 #include "transpose.h"
+#include "windows.h"
 
 enum { ANNB_ROWS_MAX = 65536 }; /* rows of a chunk, and pointers read at once */
 
@@ -31,6 +32,7 @@ struct annb_rows {
   annb_pointers pointers;
   bool unordered;
 
+  annb_windows *windows; /* or else, where rows do not come straight: */
   annb_transpose *transpose;
   bool spooled, held; /* held: the group of `row` was taken but did not fit the chunk */
   uint64_t held_n;

@@ -345,6 +345,7 @@ static annb_status copy_by_layout(annb_tree *tree, const annb_place *place, cons
   if (raw && (layout == H5D_COMPACT || (layout == H5D_CONTIGUOUS && !external))) s = check_stored(tree, place, link, dataset, type, err);
   if (!s && !raw && (layout == H5D_VIRTUAL || layout == H5D_CHUNKED) && values)
     s = check_size(tree, dataset, type, path, err);
+  if (!s && layout == H5D_CHUNKED && values) s = annb_chunks_placed(dataset, tree->in_name, path, err);
   if (!s && raw) s = copy_raw(tree, place, link, dataset, type, &copy, err);
   else if (!s) s = rewrite(tree, place, link, dataset, type, values && !references, &copy, err);
   if (!s) s = annb_tree_made(tree, place, link->name, dataset, copy, false, &node, err);

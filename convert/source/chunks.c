@@ -15,7 +15,7 @@ typedef struct checking {
   annb_filters filters;
   annb_unfilter unfilter;
   int rank;
-  hsize_t dims[32], chunk[32];
+  hsize_t dims[32], chunk[32], end; /* end: rows from there on are left out */
   uint64_t bytes; /* of a chunk */
   uint8_t *raw, *out;
   uint64_t raw_room;
@@ -54,6 +54,7 @@ static bool examine(checking *c) {
   hid_t of_file = H5Fget_create_plist(file);
   H5Pget_sizes(of_file, &address, &lengths);
   c->rank = annb_h5_extent(c->dataset, c->dims, &null);
+  c->end = c->dims[0];
   c->bytes = size_in_file(type, address);
   bool ok = c->rank > 0 && !null && c->bytes && H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, 32, c->chunk) == c->rank &&
             H5Pget_chunk_opts(creation, &options) >= 0 && !options && annb_filters_read(creation, &c->filters) && has_gzip(&c->filters);
@@ -69,7 +70,10 @@ static bool examine(checking *c) {
 static annb_status check_chunk(checking *c, const hsize_t *at, annb_error *err) {
   hsize_t n = 0;
   uint32_t skipped = 0;
-  if (H5Dget_chunk_storage_size(c->dataset, at, &n) < 0 || n == 0 || n > 2 * c->bytes + 65536) return ANNB_OK; /* HDF5 will tell */
+  if (H5Dget_chunk_storage_size(c->dataset, at, &n) < 0 || n == 0) return ANNB_OK; /* HDF5 will tell */
+  if (n > 2 * c->bytes + 65536)
+    return annb_h5_fail(err, ANNB_EINPUT, c->file, c->object, "the chunk of row %llu states %llu bytes: it is damaged",
+                        (unsigned long long)at[0], (unsigned long long)n);
   if (n > c->raw_room) {
     free(c->raw);
     c->raw = malloc(n);
@@ -84,18 +88,18 @@ static annb_status check_chunk(checking *c, const hsize_t *at, annb_error *err) 
                       annb_unfilter_text(r));
 }
 
-/* The next place of the grid of chunks; false after the last. */
+/* The next place of the grid of chunks, up to c->end; false after the last. */
 static bool step(const checking *c, hsize_t *at) {
   for (int i = c->rank - 1; i >= 0; i--) {
     at[i] += c->chunk[i];
-    if (at[i] < c->dims[i]) return true;
+    if (at[i] < (i ? c->dims[i] : c->end)) return true;
     at[i] = 0;
   }
   return false;
 }
 
-static annb_status check_grid(checking *c, annb_error *err) {
-  hsize_t at[33] = {0};
+static annb_status check_grid(checking *c, uint64_t first, annb_error *err) {
+  hsize_t at[33] = {first / c->chunk[0] * c->chunk[0]};
   annb_status s = check_chunk(c, at, err);
   while (!s && step(c, at)) s = check_chunk(c, at, err);
   return s;
@@ -112,16 +116,81 @@ static annb_status check_listed(checking *c, hid_t space, hsize_t n, annb_error 
   return s;
 }
 
-static annb_status check_all(checking *c, annb_error *err) {
+/* Chunks that are listed, and places of the grid. */
+static hsize_t count_chunks(const checking *c, hid_t space, uint64_t *places) {
   hsize_t n = 0;
-  uint64_t places = 1;
-  hid_t space = H5Dget_space(c->dataset); /* H5S_ALL is not taken here */
-  if (H5Dget_num_chunks(c->dataset, space, &n) < 0) n = 0;
+  *places = 1;
+  if (H5Dget_num_chunks(c->dataset, space, &n) < 0) n = 0; /* H5S_ALL is not taken here */
   for (int i = 0; i < c->rank && n; i++)
-    if (!annb_mul(places, (c->dims[i] - 1) / c->chunk[i] + 1, &places)) places = UINT64_MAX;
-  annb_status s = places / 2 > n ? check_listed(c, space, n, err) : n ? check_grid(c, err) : ANNB_OK;
+    if (!annb_mul(*places, c->dims[i] / c->chunk[i] + (c->dims[i] % c->chunk[i] > 0), places)) *places = UINT64_MAX;
+  return n;
+}
+
+static annb_status check_all(checking *c, annb_error *err) {
+  uint64_t places;
+  hid_t space = H5Dget_space(c->dataset);
+  const hsize_t n = count_chunks(c, space, &places);
+  annb_status s = places / 2 > n ? check_listed(c, space, n, err) : n && places ? check_grid(c, 0, err) : ANNB_OK;
   annb_h5_close(&space);
   return s;
+}
+
+/* ---- places ---- */
+
+static annb_status misplaced(const checking *c, annb_error *err) {
+  return annb_h5_fail(err, ANNB_EINPUT, c->file, c->object, "a chunk is listed at a place where none can be: the list is damaged");
+}
+
+static bool is_there(const checking *c, const hsize_t *at) {
+  hsize_t size = 0;
+  return H5Dget_chunk_storage_size(c->dataset, at, &size) >= 0 && size > 0;
+}
+
+/* Every chunk of the list is found where it is looked for. */
+static annb_status place_grid(const checking *c, hsize_t n, annb_error *err) {
+  hsize_t at[33] = {0}, found = is_there(c, at);
+  while (found < n && step(c, at)) found += is_there(c, at);
+  return found < n ? misplaced(c, err) : ANNB_OK;
+}
+
+static annb_status place_listed(const checking *c, hid_t space, hsize_t n, annb_error *err) {
+  for (hsize_t i = 0; i < n && i < MOST_LISTED; i++) {
+    hsize_t at[33], size;
+    haddr_t address;
+    unsigned skipped;
+    if (H5Dget_chunk_info(c->dataset, space, i, at, &skipped, &address, &size) < 0) continue;
+    for (int k = 0; k < c->rank; k++)
+      if (at[k] >= c->dims[k] || at[k] % c->chunk[k]) return misplaced(c, err);
+    if (!is_there(c, at)) return misplaced(c, err);
+  }
+  return ANNB_OK;
+}
+
+annb_status annb_chunks_placed(hid_t dataset, const char *file, const char *object, annb_error *err) {
+  checking c = {.dataset = dataset, .file = file, .object = object};
+  annb_status s = ANNB_OK;
+  bool null = false;
+  uint64_t places;
+  hid_t creation = H5Dget_create_plist(dataset), space = H5Dget_space(dataset);
+  c.rank = annb_h5_extent(dataset, c.dims, &null);
+  c.end = c.dims[0];
+  if (c.rank > 0 && !null && H5Pget_layout(creation) == H5D_CHUNKED && H5Pget_chunk(creation, 32, c.chunk) == c.rank) {
+    const hsize_t n = count_chunks(&c, space, &places);
+    s = n == 0 ? ANNB_OK : places < n ? misplaced(&c, err) : places / 2 > n ? place_listed(&c, space, n, err) : place_grid(&c, n, err);
+  }
+  annb_h5_close(&space);
+  annb_h5_close(&creation);
+  H5Eclear2(H5E_DEFAULT);
+  return s;
+}
+
+/* ---- contents ---- */
+
+static void release(checking *c) {
+  annb_unfilter_free(&c->unfilter);
+  free(c->raw);
+  free(c->out);
+  H5Eclear2(H5E_DEFAULT);
 }
 
 annb_status annb_chunks_check(hid_t dataset, const char *file, const char *object, annb_error *err) {
@@ -129,9 +198,16 @@ annb_status annb_chunks_check(hid_t dataset, const char *file, const char *objec
   if (!examine(&c)) return ANNB_OK;
   c.out = malloc(c.bytes ? c.bytes : 1);
   annb_status s = c.out ? check_all(&c, err) : annb_fail_memory(err);
-  annb_unfilter_free(&c.unfilter);
-  free(c.raw);
-  free(c.out);
-  H5Eclear2(H5E_DEFAULT);
+  release(&c);
+  return s;
+}
+
+annb_status annb_chunks_check_rows(hid_t dataset, const char *file, const char *object, uint64_t first, uint64_t n, annb_error *err) {
+  checking c = {.dataset = dataset, .file = file, .object = object};
+  if (n == 0 || !examine(&c) || first >= c.dims[0]) return ANNB_OK;
+  if (n < c.dims[0] - first) c.end = first + n;
+  c.out = malloc(c.bytes ? c.bytes : 1);
+  annb_status s = c.out ? check_grid(&c, first, err) : annb_fail_memory(err);
+  release(&c);
   return s;
 }

@@ -160,7 +160,7 @@ void annb_direct_set_threads(annb_direct *d, uint32_t n) {
 /* ---- contiguous values ---- */
 
 static annb_status read_failed(const annb_direct *d, annb_error *err) {
-  return annb_h5_say(err, ANNB_EINPUT, d->file, d->object, "cannot be read: the file was cut short while it was read, or its disk fails");
+  return annb_h5_say_cut(err, d->file, d->object);
 }
 
 static annb_status read_contiguous(const annb_direct *d, const box *b, annb_error *err) {
@@ -176,6 +176,10 @@ bool annb_direct_is_contiguous(const annb_direct *d) { return d->filters.n == 0;
 
 annb_status annb_direct_read_at(const annb_direct *d, uint64_t first, uint64_t n, void *out, annb_error *err) {
   return read_contiguous(d, &(box){first, n, 0, d->cols, out}, err);
+}
+
+void annb_direct_will_need(const annb_direct *d, uint64_t first, uint64_t n) {
+  annb_io_will_need_fd(d->fd, d->offset + first * d->cols * d->size, n * d->cols * d->size);
 }
 
 /* ---- single chunks ---- */

@@ -31,6 +31,7 @@ annb_status annb_direct_read(annb_direct *direct, uint64_t first, uint64_t n, ui
 /* Contiguous values: no chunks. annb_direct_read_at is for them alone, on any thread. */
 bool annb_direct_is_contiguous(const annb_direct *direct);
 annb_status annb_direct_read_at(const annb_direct *direct, uint64_t first, uint64_t n, void *out, annb_error *err);
+void annb_direct_will_need(const annb_direct *direct, uint64_t first, uint64_t n); /* they will be read soon */
 
 uint64_t annb_direct_chunk_rows(const annb_direct *direct);
 uint64_t annb_direct_chunk_bytes(const annb_direct *direct); /* decompressed */

@@ -54,6 +54,10 @@ annb_status annb_h5_say(annb_error *err, annb_status status, const char *file, c
   return annb_fail(err, status, file, "%s%s", where, text);
 }
 
+annb_status annb_h5_say_cut(annb_error *err, const char *file, const char *object) {
+  return annb_h5_say(err, ANNB_EINPUT, file, object, "cannot be read: the file was cut short while it was read, or its disk fails");
+}
+
 static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 enum { SUPERBLOCK = 16, VERSION = 8, LENGTHS = 10, OPEN_FLAGS = 11, OLD_LENGTHS = 14 }; /* the start of a superblock, and places in it */

@@ -24,6 +24,9 @@ annb_status annb_h5_fail(annb_error *err, annb_status status, const char *file, 
 annb_status annb_h5_say(annb_error *err, annb_status status, const char *file, const char *object, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* What was in the file cannot be read any more: the same, with the reason. */
+annb_status annb_h5_say_cut(annb_error *err, const char *file, const char *object);
+
 /* Open an input for reading, without file locks. ANNB_EIO when it cannot be read, ANNB_EINPUT with the reason when it is not HDF5, cut
  * short, or was not closed by its writer. Makes the filter LZF known. */
 annb_status annb_h5_open(const char *path, hid_t *file, annb_error *err);

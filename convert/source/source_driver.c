@@ -16,6 +16,10 @@ static const char mark[8] = "annblock";
 typedef struct handle {
   char mark[8]; /* tells it from those of other drivers */
   int fd;
+  bool locating; /* raw data is not read, but noted */
+  unsigned n_located;
+  haddr_t located;
+  size_t located_size;
 } handle;
 
 typedef struct file {
@@ -139,6 +143,12 @@ static void put_changed(const file *f, haddr_t address, size_t size, uint8_t *to
 static herr_t driver_read(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_t address, size_t size, void *buffer) {
   file *f = (file *)head;
   (void)transfer;
+  if (f->handle.locating && type == H5FD_MEM_DRAW) {
+    f->handle.n_located++;
+    f->handle.located = address;
+    f->handle.located_size = size;
+    return 0;
+  }
   if (!annb_h5_fd_read(&f->at, address, size, buffer)) return -1;
   if (refuses_heap(f, address, buffer, size)) return -1;
   if (!f->newer || type != H5FD_MEM_OHDR) return 0;
@@ -164,13 +174,36 @@ herr_t annb_source_driver_set(hid_t access, bool newer) {
   return annb_h5_fd_use(&driver, access);
 }
 
-int annb_source_driver_fd(hid_t id) {
+/* HDF5's descriptor of the file, or what this driver has instead; NULL: neither. */
+static void *find_handle(hid_t id, bool *standard) {
   void *found = NULL;
-  hid_t access = H5Fget_access_plist(id), driver = access < 0 ? -1 : H5Pget_driver(access), standard = H5FD_SEC2;
+  hid_t access = H5Fget_access_plist(id), driver = access < 0 ? -1 : H5Pget_driver(access), sec2 = H5FD_SEC2;
   bool known = driver >= 0 && H5Fget_vfd_handle(id, access, &found) >= 0 && found;
   if (access >= 0) H5Pclose(access);
   H5Eclear2(H5E_DEFAULT);
-  if (!known) return -1;
-  if (driver == standard) return *(int *)found;
-  return memcmp(found, mark, sizeof mark) ? -1 : ((handle *)found)->fd;
+  *standard = known && driver == sec2;
+  return known && (*standard || !memcmp(found, mark, sizeof mark)) ? found : NULL;
+}
+
+int annb_source_driver_fd(hid_t id) {
+  bool standard;
+  const void *found = find_handle(id, &standard);
+  return !found ? -1 : standard ? *(const int *)found : ((const handle *)found)->fd;
+}
+
+bool annb_source_driver_locate(hid_t id, hid_t dataset, uint64_t rows, size_t size, void *chunk, uint64_t n, uint64_t *addresses) {
+  bool standard, ok;
+  handle *h = find_handle(id, &standard);
+  if (!h || standard) return false;
+  h->locating = ok = true;
+  for (uint64_t i = 0; i < n && ok; i++) {
+    const hsize_t at = i * rows;
+    uint32_t skipped = 0;
+    h->n_located = 0;
+    ok = H5Dread_chunk(dataset, H5P_DEFAULT, &at, &skipped, chunk) >= 0 && h->n_located == 1 && h->located_size == size;
+    addresses[i] = h->located;
+  }
+  h->locating = false;
+  H5Eclear2(H5E_DEFAULT);
+  return ok;
 }

@@ -61,8 +61,8 @@ static annb_status select_field(annb_values *v, const char *field, annb_error *e
   return v->field ? ANNB_OK : annb_fail_memory(err);
 }
 
-annb_status annb_values_adopt(annb_values *v, const char *file, hid_t dataset, const char *field, const char *object, uint64_t memory,
-                              annb_error *err) {
+static annb_status adopt(annb_values *v, const char *file, hid_t dataset, const char *field, const char *object, uint64_t memory,
+                         annb_error *err) {
   *v = (annb_values){.file = file, .object = strdup(object), .dataset = dataset, .type = H5Dget_type(dataset)};
   bool null = false, filtered = false;
   v->rank = annb_h5_extent(dataset, v->dims, &null);
@@ -93,6 +93,20 @@ static annb_status reopen(annb_values *v, hid_t parent, const char *name, uint64
   return v->dataset < 0 ? annb_h5_fail(err, ANNB_EINPUT, v->file, v->object, "cannot be opened") : ANNB_OK;
 }
 
+/* HDF5 takes chunks that are not whole, or not where they belong, for values. */
+static annb_status check_chunks(const annb_values *v, annb_error *err) {
+  annb_status s = annb_chunks_placed(v->dataset, v->file, v->object, err);
+  return s ? s : annb_chunks_check(v->dataset, v->file, v->object, err);
+}
+
+annb_status annb_values_adopt(annb_values *v, const char *file, hid_t dataset, const char *field, const char *object, uint64_t memory,
+                              annb_error *err) {
+  annb_status s = adopt(v, file, dataset, field, object, memory, err);
+  if (!s) s = check_chunks(v, err);
+  if (s) annb_values_close(v);
+  return s;
+}
+
 annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, const char *name, const char *field, const char *object,
                              uint64_t memory, annb_error *err) {
   *v = (annb_values)ANNB_VALUES_NONE;
@@ -103,7 +117,7 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   hid_t dataset = known ? H5Dopen2(parent, name, H5P_DEFAULT) : -1;
   if (dataset < 0)
     return annb_h5_fail(err, ANNB_EINPUT, file, object, "cannot be opened: it is damaged, or was written by a newer HDF5 than this one");
-  annb_status s = annb_values_adopt(v, file, dataset, field, object, memory, err);
+  annb_status s = adopt(v, file, dataset, field, object, memory, err);
   if (s) return s;
   bool filtered;
   hid_t creation = H5Dget_create_plist(v->dataset);
@@ -111,7 +125,8 @@ annb_status annb_values_open(annb_values *v, const char *file, hid_t parent, con
   if ((filtered && bytes > DEFAULT_CACHE) || H5Pget_external_count(creation) > 0) s = reopen(v, parent, name, filtered ? bytes : 0, err);
   annb_h5_close(&creation);
   if (!s && !field) s = annb_direct_open(v->dataset, file, v->object, memory, &v->direct, err);
-  if (!s && !v->direct) s = annb_chunks_check(v->dataset, file, object, err);
+  if (!s && !v->direct) s = check_chunks(v, err);
+  if (!s && v->direct && !(v->looked = calloc(1, sizeof *v->looked))) s = annb_fail_memory(err);
   if (s) annb_values_close(v);
   return s;
 }
@@ -130,6 +145,7 @@ annb_status annb_values_prefetch(const annb_values *v, uint32_t n_ranges, const 
 
 void annb_values_close(annb_values *v) {
   annb_direct_close(v->direct);
+  free(v->looked);
   annb_h5_close(&v->dataset);
   annb_h5_close(&v->type);
   free(v->object);
@@ -188,12 +204,27 @@ static annb_status read_failed(const annb_values *v, uint64_t first, uint64_t n,
                       (unsigned long long)first, (unsigned long long)(first + n - 1));
 }
 
-/* Without HDF5 when that gives the same: no conversion, every chunk written. */
+/* The chunks of rows that HDF5 is to read; most reads go on where the one before ended. */
+static annb_status look_at(const annb_values *v, uint64_t first, uint64_t n, annb_error *err) {
+  annb_looked *l = v->looked;
+  const uint64_t end = first + n;
+  annb_status s = l->places ? ANNB_OK : annb_chunks_placed(v->dataset, v->file, v->object, err);
+  if (s) return s;
+  l->places = true;
+  if (first < l->first || first > l->end) l->first = l->end = first;
+  if (end > l->end) s = annb_chunks_check_rows(v->dataset, v->file, v->object, l->end, end - l->end, err);
+  if (!s && end > l->end) l->end = end;
+  return s;
+}
+
+/* Without HDF5 when that gives the same: no conversion, every chunk written. Otherwise HDF5 will see only what it may. */
 static annb_status read_direct(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, uint64_t first_col, uint64_t n_cols,
                                void *out, bool *done, annb_error *err) {
+  annb_status s = ANNB_OK;
   *done = false;
-  if (!v->direct || H5Tequal(v->type, memory_type) <= 0) return ANNB_OK;
-  return annb_direct_read(v->direct, first, n, first_col, n_cols, out, done, err);
+  if (!v->direct) return ANNB_OK;
+  if (H5Tequal(v->type, memory_type) > 0) s = annb_direct_read(v->direct, first, n, first_col, n_cols, out, done, err);
+  return s || *done ? s : look_at(v, first, n, err);
 }
 
 annb_status annb_values_read(const annb_values *v, hid_t memory_type, uint64_t first, uint64_t n, void *out, annb_error *err) {

@@ -5,6 +5,12 @@
 #include "direct.h"
 #include "h5.h"
 
+/* What was looked at before HDF5 read it: the list of chunks, chunks of rows first … end − 1. */
+typedef struct annb_looked {
+  bool places;
+  uint64_t first, end;
+} annb_looked;
+
 typedef struct annb_values {
   const char *file; /* for messages; the caller's */
   char *object;     /* for messages: "/obs/louvain" */
@@ -15,6 +21,7 @@ typedef struct annb_values {
   hsize_t dims[32];
   uint64_t n; /* dims[0]; 1 for a scalar */
   annb_direct *direct; /* a shorter way to plain values, or NULL */
+  annb_looked *looked; /* NULL without `direct`: all was looked at when it was opened */
 } annb_values;
 
 /* Open the dataset `name` under `parent`, or its field. Everything that reading needs is checked here: it is a dataset, not empty of

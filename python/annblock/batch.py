@@ -1,5 +1,8 @@
 """One minibatch, and how the memory of the C loader becomes arrays."""
 
+from functools import partial
+from operator import is_
+
 import numpy as np
 
 from ._c import ffi, lib
@@ -57,19 +60,18 @@ def describe(value):
 
 
 class Memory:
-    """Holds one C batch until no array needs it: what cffi calls when a pointer of an array is dropped, and keeps until then."""
+    """Holds one C batch until no array needs it."""
 
-    __slots__ = ("held",)
+    __slots__ = ("keep",)
 
     def __init__(self, held):
-        self.held = held
-
-    def __call__(self, _):
-        pass
+        # What cffi calls when a pointer of an array is dropped, and keeps until then: something that holds the batch and does nothing,
+        # without a frame of Python.
+        self.keep = partial(is_, held)
 
     def array(self, pointer, n, dtype):
         """An array over n values; numpy's __array_interface__ would take several times as long."""
-        return frombuffer(buffer(gc(pointer, self), n * dtype.itemsize), dtype) if n else np.empty(0, dtype)
+        return frombuffer(buffer(gc(pointer, self.keep), n * dtype.itemsize), dtype) if n else np.empty(0, dtype)
 
     def csr(self, m, n_rows, dtype):
         """(indptr, indices, values) of a sparse annb_batch_matrix."""

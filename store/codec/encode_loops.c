@@ -6,7 +6,8 @@
 
 static bool usable(void) { return true; }
 
-static const annb_encode_loops any_machine = {"any", usable, highest, ascends, codes_f32, gaps, any, tail, choose, put_low, place, list};
+static const annb_encode_loops any_machine = {"any", usable, highest, ascends,       codes_f32, gaps, any,
+                                              tail,  choose, put_low, put_quotients, mark,      rank};
 
 #if defined(ANNB_HAVE_AVX2)
 extern const annb_encode_loops annb_encode_loops_avx2;

@@ -6,7 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ANNB_LIST_SLACK 8u /* elements that `list` may write past the row */
+
+/* A unary stream under way: the low `fill` < 8 bits of `word` are still to be written. */
+typedef struct annb_unary {
+  uint8_t *out;
+  uint64_t word;
+  uint32_t fill;
+} annb_unary;
 
 typedef struct annb_encode_loops {
   const char *name;
@@ -32,11 +38,15 @@ typedef struct annb_encode_loops {
   /* The k ≤ 8 low bits of n values (zeros follow up to 128) side by side. Up to 64 bytes more than (n × k + 7) / 8 may be written. */
   void (*put_low)(uint8_t *out, const uint32_t *group, uint32_t n, unsigned k);
 
-  /* Mark stored ids, table[columns[i]], in `seen` (a bit each, clear before) and put the values (4 bytes each) to their places in `dense`.
-   * False when an id occurs twice. Without a table the columns are the ids. */
-  bool (*place)(const uint32_t *columns, const uint8_t *values, size_t n, const uint32_t *table, uint64_t *seen, uint32_t *dense);
-  /* The n marked ids in order and their values; the marks are taken back. */
-  void (*list)(uint64_t *seen, const uint32_t *dense, size_t n, uint32_t *ids, uint32_t *values);
+  /* Add the quotients x >> k of n ≤ 128 values: q zeros and a one each. Up to 8 bytes past the stream's last may be written. */
+  void (*put_quotients)(annb_unary *unary, const uint32_t *values, uint32_t n, unsigned k);
+
+  /* Stored ids, table[columns[i]], and a mark for each in `seen` (a bit each, clear before). Without a table the columns are the ids. */
+  void (*mark)(const uint32_t *columns, size_t n, const uint32_t *table, uint64_t *seen, uint32_t *ids);
+  /* The n marked ids in order and their values (4 bytes each): the place of one is how many marks are before it. The marks, of n_words
+   * words, are taken back; `before` has room for as many numbers. False when an id occurs twice. */
+  bool (*rank)(uint64_t *seen, size_t n_words, uint32_t *before, const uint32_t *ids, const uint8_t *values, size_t n, uint32_t *sorted,
+               uint32_t *sorted_values);
 } annb_encode_loops;
 
 /* Both, that for any machine first. */

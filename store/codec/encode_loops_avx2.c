@@ -2,6 +2,7 @@
 
 #ifdef ANNB_HAVE_AVX2
 
+#include <immintrin.h>
 #include <string.h>
 
 #ifdef __clang__
@@ -12,13 +13,14 @@
 #pragma GCC target("avx2,bmi,popcnt")
 #endif
 
+#define LOOPS_AVX2
 #include "encode_loops_body.h"
 
 static bool usable(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"); }
 
 extern const annb_encode_loops annb_encode_loops_avx2;
-const annb_encode_loops annb_encode_loops_avx2 = {"avx2", usable, highest, ascends, codes_f32, gaps,
-                                                  any,    tail,   choose,  put_low, place,     list};
+const annb_encode_loops annb_encode_loops_avx2 = {"avx2", usable, highest, ascends,       codes_f32, gaps, any,
+                                                  tail,   choose, put_low, put_quotients, mark,      rank};
 
 #ifdef __clang__
 #pragma clang attribute pop

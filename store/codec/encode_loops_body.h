@@ -4,7 +4,11 @@
 
 #include <string.h>
 
-enum { SMALL = 1 << 24 /* floats hold whole numbers up to this */, MAX_NIBBLE = 15, AT_ONCE = 4 /* ids listed without a branch */ };
+#ifdef LOOPS_AVX2
+#include <immintrin.h>
+#endif
+
+enum { SMALL = 1 << 24 /* floats hold whole numbers up to this */, MAX_NIBBLE = 15, BITS_AT_ONCE = 56 };
 
 static uint32_t highest(const uint32_t *x, size_t n) {
   uint32_t top = 0;
@@ -136,37 +140,85 @@ static void put_low(uint8_t *out, const uint32_t *group, uint32_t n, unsigned k)
   for (uint32_t i = 0; 8 * i < n; i++, out += k) memcpy(out, &words[i], 8);
 }
 
+/* ---- quotients ---- */
+
+/* Add the n ≤ 56 bits of `bits`; writes up to 8 bytes, which the next call overwrites but for the whole bytes. */
+static inline void put_bits(annb_unary *u, uint64_t bits, uint32_t n) {
+  u->word |= bits << u->fill;
+  u->fill += n;
+  memcpy(u->out, &u->word, 8);
+  u->out += u->fill / 8;
+  u->word >>= u->fill & ~7u;
+  u->fill %= 8;
+}
+
+static inline void put_quotient(annb_unary *u, uint32_t quotient) {
+  for (; quotient >= BITS_AT_ONCE; quotient -= 32) put_bits(u, 0, 32);
+  put_bits(u, UINT64_C(1) << quotient, quotient + 1);
+}
+
+/* The bits of some quotients and how many: more than BITS_AT_ONCE when they are not as short as they mostly are. */
+#ifdef LOOPS_AVX2
+enum { SOME = 8 };
+static inline uint32_t some_quotients(const uint32_t *values, unsigned k, uint64_t *bits) {
+  const __m256i one = _mm256_set1_epi32(1), one64 = _mm256_set1_epi64x(1);
+  __m256i x = _mm256_srl_epi32(_mm256_loadu_si256((const __m256i *)(const void *)values), _mm_cvtsi32_si128((int)k));
+  x = _mm256_add_epi32(x, one);
+  x = _mm256_add_epi32(x, _mm256_slli_si256(x, 4)); /* sums of two, four, eight */
+  x = _mm256_add_epi32(x, _mm256_slli_si256(x, 8));
+  x = _mm256_add_epi32(x, _mm256_shuffle_epi32(_mm256_permute2x128_si256(x, x, 0x08), 0xFF));
+  const __m256i at = _mm256_sub_epi32(x, one);
+  __m256i ones = _mm256_or_si256(_mm256_sllv_epi64(one64, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(at))),
+                                 _mm256_sllv_epi64(one64, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(at, 1))));
+  __m128i half = _mm_or_si128(_mm256_castsi256_si128(ones), _mm256_extracti128_si256(ones, 1));
+  *bits = (uint64_t)_mm_cvtsi128_si64(_mm_or_si128(half, _mm_unpackhi_epi64(half, half)));
+  return (uint32_t)_mm256_extract_epi32(x, 7);
+}
+#else
+enum { SOME = 4 };
+static inline uint32_t some_quotients(const uint32_t *v, unsigned k, uint64_t *bits) {
+  const uint32_t a = v[0] >> k, b = a + (v[1] >> k) + 1, c = b + (v[2] >> k) + 1, d = c + (v[3] >> k) + 1;
+  if (d < BITS_AT_ONCE) *bits = UINT64_C(1) << a | UINT64_C(1) << b | UINT64_C(1) << c | UINT64_C(1) << d;
+  return d + 1;
+}
+#endif
+
+static void put_quotients(annb_unary *unary, const uint32_t *values, uint32_t n, unsigned k) {
+  annb_unary u = *unary;
+  uint32_t i = 0;
+  for (; i + SOME <= n; i += SOME) {
+    uint64_t bits = 0;
+    const uint32_t length = some_quotients(values + i, k, &bits);
+    if (length <= BITS_AT_ONCE) put_bits(&u, bits, length);
+    else
+      for (uint32_t j = i; j < i + SOME; j++) put_quotient(&u, values[j] >> k);
+  }
+  for (; i < n; i++) put_quotient(&u, values[i] >> k);
+  *unary = u;
+}
+
 /* ---- sorting ---- */
 
-static inline void place_one(uint32_t id, uint32_t value, uint64_t *seen, uint32_t *dense, uint64_t *twice) {
-  uint64_t bit = UINT64_C(1) << id % 64, *word = &seen[id / 64], before = *word;
-  *twice |= before & bit;
-  *word = before | bit;
-  dense[id] = value;
-}
-
-static bool place(const uint32_t *columns, const uint8_t *values, size_t n, const uint32_t *table, uint64_t *seen, uint32_t *dense) {
-  uint64_t twice = 0;
+static void mark(const uint32_t *columns, size_t n, const uint32_t *table, uint64_t *seen, uint32_t *ids) {
   for (size_t i = 0; i < n; i++) {
-    uint32_t value;
-    memcpy(&value, values + 4 * i, sizeof value);
-    place_one(table ? table[columns[i]] : columns[i], value, seen, dense, &twice);
+    const uint32_t id = table ? table[columns[i]] : columns[i];
+    ids[i] = id;
+    seen[id / 64] |= UINT64_C(1) << id % 64;
   }
-  return !twice;
 }
 
-static void list(uint64_t *seen, const uint32_t *dense, size_t n, uint32_t *ids, uint32_t *values) {
-  for (size_t k = 0, word = 0; k < n; word++) {
-    uint64_t bits = seen[word];
-    seen[word] = 0;
-    const size_t end = k + (size_t)__builtin_popcountll(bits);
-    for (; k < end; k += AT_ONCE)
-      for (unsigned j = 0; j < AT_ONCE; j++) { /* past the last mark: anything, which is overwritten */
-        const uint32_t id = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(bits | UINT64_C(1) << 63);
-        ids[k + j] = id;
-        values[k + j] = dense[id];
-        bits &= bits - 1;
-      }
-    k = end;
+static bool rank(uint64_t *seen, size_t n_words, uint32_t *before, const uint32_t *ids, const uint8_t *values, size_t n, uint32_t *sorted,
+                 uint32_t *sorted_values) {
+  uint32_t marks = 0;
+  for (size_t w = 0; w < n_words; w++) {
+    before[w] = marks;
+    marks += (uint32_t)__builtin_popcountll(seen[w]);
   }
+  for (size_t i = 0; i < n && marks == n; i++) {
+    const uint32_t id = ids[i], at = before[id / 64] + (uint32_t)__builtin_popcountll(seen[id / 64] & ((UINT64_C(1) << id % 64) - 1));
+    sorted[at] = id;
+    memcpy(&sorted_values[at], values + 4 * i, 4);
+  }
+  memset(seen, 0, n_words * sizeof *seen);
+  return marks == n;
 }

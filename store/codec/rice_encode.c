@@ -97,18 +97,32 @@ static void add_escape(plan *p, uint32_t at, uint32_t *code) {
   *code = 0;
 }
 
-/* Move outliers out of the head and list what of the tail is not zero. */
+/* Move outliers out of the head; few groups have any. */
+static void split_head(plan *p, uint32_t *codes) {
+  for (uint32_t first = 0; first < p->head.n; first += ANNB_RICE_GROUP) {
+    const unsigned k = p->head.nibbles[first / ANNB_RICE_GROUP];
+    if (p->loops->any(codes + first) >> k <= ESCAPE_BITS) continue;
+    const uint32_t end = p->head.n - first < ANNB_RICE_GROUP ? p->head.n : first + ANNB_RICE_GROUP;
+    for (uint32_t i = first; i < end; i++)
+      if (codes[i] >> k > ESCAPE_BITS) add_escape(p, i, &codes[i]);
+  }
+}
+
+/* List what of the tail is not zero. */
 static void split(plan *p, uint32_t *codes) {
-  for (uint32_t i = 0; i < p->head.n; i++)
-    if (codes[i] >> p->head.nibbles[i / ANNB_RICE_GROUP] > ESCAPE_BITS) add_escape(p, i, &codes[i]);
-  uint32_t last = p->head.n, s = 0;
-  for (uint32_t i = p->head.n; i < p->gaps.n; i++) {
-    if (codes[i] == 0) continue;
+  uint32_t *places = p->tail_at.values, last = p->head.n, n = 0, s = 0;
+  split_head(p, codes);
+  for (uint32_t i = p->head.n; i < p->gaps.n; i++) { /* without a branch: nobody can tell which are zero */
+    places[n] = i;
+    n += codes[i] != 0;
+  }
+  for (uint32_t j = 0; j < n; j++) {
+    const uint32_t i = places[j];
     if (codes[i] > ESCAPE_BITS) {
       add_escape(p, i, &codes[i]);
       continue;
     }
-    p->tail_at.values[s] = i - last;
+    places[s] = i - last;
     p->tail.values[s++] = codes[i] - 1;
     last = i + 1;
   }
@@ -155,43 +169,11 @@ static uint8_t *put_lows(const annb_encode_loops *loops, uint8_t *out, const seq
   return out;
 }
 
-/* A unary stream under way: the low `fill` < 8 bits of `word` are still to be written. */
-typedef struct unary {
-  uint8_t *out;
-  uint64_t word;
-  uint32_t fill;
-} unary;
-
-/* Add the n ≤ 56 bits of `bits`; writes up to 8 bytes, which the next call overwrites but for the whole bytes. */
-static inline void put_bits(unary *u, uint64_t bits, uint32_t n) {
-  u->word |= bits << u->fill;
-  u->fill += n;
-  memcpy(u->out, &u->word, 8);
-  u->out += u->fill / 8;
-  u->word >>= u->fill & ~7u;
-  u->fill %= 8;
-}
-
-static inline void put_quotient(unary *u, uint32_t quotient) {
-  for (; quotient > 55; quotient -= 32) put_bits(u, 0, 32);
-  put_bits(u, UINT64_C(1) << quotient, quotient + 1);
-}
-
-static void put_quotients(unary *u, const seq *s) {
-  unary w = *u;
-  for (size_t i = 0; i < s->n;) {
-    unsigned k = s->nibbles[i / ANNB_RICE_GROUP] * s->step;
-    size_t end = s->n - i < ANNB_RICE_GROUP ? s->n : i + ANNB_RICE_GROUP;
-    for (; i + 4 <= end; i += 4) { /* four at once, when they are as short as they mostly are */
-      const uint32_t *v = s->values + i;
-      uint32_t a = v[0] >> k, b = a + (v[1] >> k) + 1, c = b + (v[2] >> k) + 1, d = c + (v[3] >> k) + 1;
-      if (d < 56) put_bits(&w, UINT64_C(1) << a | UINT64_C(1) << b | UINT64_C(1) << c | UINT64_C(1) << d, d + 1);
-      else
-        for (unsigned j = 0; j < 4; j++) put_quotient(&w, v[j] >> k);
-    }
-    for (; i < end; i++) put_quotient(&w, s->values[i] >> k);
+static void put_quotients(const annb_encode_loops *loops, annb_unary *u, const seq *s) {
+  for (uint32_t at = 0, n; at < s->n; at += n) {
+    n = s->n - at < ANNB_RICE_GROUP ? s->n - at : ANNB_RICE_GROUP;
+    loops->put_quotients(u, s->values + at, n, s->nibbles[at / ANNB_RICE_GROUP] * s->step);
   }
-  *u = w;
 }
 
 /* Bytes that a body needs at most, and what writing it may write past its end. */
@@ -223,9 +205,9 @@ static size_t put_body(const plan *p, uint8_t *start) {
     next = p->escape_at[i] + 1;
   }
   for (int s = 0; s < 4; s++) out = put_lows(p->loops, out, all[s]);
-  unary u = {out, 0, 0};
-  for (int s = 0; s < 4; s++) put_quotients(&u, all[s]);
-  return (size_t)(u.out - start) + (u.fill > 0); /* put_bits has written the last byte */
+  annb_unary u = {out, 0, 0};
+  for (int s = 0; s < 4; s++) put_quotients(p->loops, &u, all[s]);
+  return (size_t)(u.out - start) + (u.fill > 0); /* the last byte is written */
 }
 
 /* Divide work memory of n elements per array among the sequences. */

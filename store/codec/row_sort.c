@@ -1,5 +1,4 @@
-/* Rows of ordinary width are sorted without comparing: a bit per stored id says which occur, and their values (or places in
- * the row) wait in a dense array.
+/* Rows of ordinary width are sorted without comparing: a bit per stored id says which occur, and how many bits are before it is its place.
  * Rows with repeats, very wide matrices and very short rows go through a radix sort. */
 #include "row_sort.h"
 
@@ -10,7 +9,7 @@
 #include <string.h>
 
 enum { RADIX = 256, FEW = 24 /* keys that insertion sorts faster */, WORDS_PER_ELEMENT = 16 };
-#define DENSE_COLS (UINT64_C(1) << 18)
+#define MARKED_COLS (UINT64_C(1) << 18)
 
 void annb_row_sorter_free(annb_row_sorter *sorter) {
   free(sorter->ids);
@@ -18,14 +17,15 @@ void annb_row_sorter_free(annb_row_sorter *sorter) {
   free(sorter->values);
   free(sorter->keys);
   free(sorter->seen);
-  free(sorter->dense);
+  free(sorter->before);
   memset(sorter, 0, sizeof *sorter);
 }
 
 /* ---- memory ---- */
 
 static size_t more(size_t n) { return n + n / 2 + 64; }
-static_assert(ANNB_LIST_SLACK <= 64, "`list` writes past the row, into what there is more");
+
+static size_t words_of(uint64_t n_cols) { return (size_t)n_cols / 64 + 1; }
 
 static bool room_for_ids(annb_row_sorter *s, size_t n) {
   if (n <= s->ids_room) return true;
@@ -36,7 +36,7 @@ static bool room_for_ids(annb_row_sorter *s, size_t n) {
 }
 
 static bool room_for_sorted(annb_row_sorter *s, size_t n) {
-  if (n + ANNB_LIST_SLACK <= s->sorted_room) return true;
+  if (n <= s->sorted_room) return true;
   const size_t room = more(n);
   free(s->sorted);
   free(s->values);
@@ -58,13 +58,14 @@ static bool room_for_keys(annb_row_sorter *s, size_t n) {
   return s->keys;
 }
 
-static bool room_for_dense(annb_row_sorter *s, uint64_t n_cols) {
-  if (n_cols <= s->seen_room) return true;
+static bool room_for_marks(annb_row_sorter *s, uint64_t n_cols) {
+  const size_t words = words_of(n_cols);
+  if (words <= s->seen_room) return true;
   free(s->seen);
-  free(s->dense);
-  s->seen = calloc((size_t)n_cols / 64 + 1, sizeof *s->seen);
-  s->dense = malloc(((size_t)n_cols / 64 + 1) * 64 * sizeof *s->dense); /* whole words of marks are looked up */
-  s->seen_room = s->seen && s->dense ? n_cols : 0;
+  free(s->before);
+  s->seen = calloc(words, sizeof *s->seen);
+  s->before = malloc(words * sizeof *s->before);
+  s->seen_room = s->seen && s->before ? words : 0;
   return s->seen_room;
 }
 
@@ -128,20 +129,14 @@ static bool by_radix(annb_row_sorter *s, const uint32_t *ids, uint32_t n, const 
 
 /* ---- by place ---- */
 
-static void forget(uint64_t *seen, const uint32_t *columns, uint32_t n, const uint32_t *table) {
-  for (uint32_t i = 0; i < n; i++) seen[(table ? table[columns[i]] : columns[i]) / 64] = 0;
-}
-
 /* Values of 4 bytes move with their ids; for others their places in the row do. */
 static bool by_place(annb_row_sorter *s, const annb_row_sort_rule *rule, const uint32_t *columns, uint32_t n, const uint8_t *values) {
   const annb_encode_loops *loops = annb_encode_loops_best();
   const bool four = rule->value_size == 4;
-  const uint8_t *moved = four ? values : (const uint8_t *)s->places;
-  if (!loops->place(columns, moved, n, rule->to_stored, s->seen, s->dense)) {
-    forget(s->seen, columns, n, rule->to_stored);
+  loops->mark(columns, n, rule->to_stored, s->seen, s->ids);
+  if (!loops->rank(s->seen, words_of(rule->n_cols), s->before, s->ids, four ? values : (const uint8_t *)s->places, n, s->sorted,
+                   four ? (uint32_t *)(void *)s->values : s->order))
     return false;
-  }
-  loops->list(s->seen, s->dense, n, s->sorted, four ? (uint32_t *)(void *)s->values : s->order);
   switch (rule->value_size) {
     case 1: TAKE_VALUES(1, s->order[i]); break;
     case 2: TAKE_VALUES(2, s->order[i]); break;
@@ -156,7 +151,7 @@ static bool by_place(annb_row_sorter *s, const annb_row_sort_rule *rule, const u
 bool annb_ascends(const uint32_t *ids, size_t n) { return annb_encode_loops_best()->ascends(ids, n); }
 
 static bool is_narrow(uint64_t n_cols, uint32_t n) {
-  return n > FEW && n_cols <= DENSE_COLS && n_cols / 64 <= (uint64_t)WORDS_PER_ELEMENT * n;
+  return n > FEW && n_cols <= MARKED_COLS && n_cols / 64 <= (uint64_t)WORDS_PER_ELEMENT * n;
 }
 
 bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, uint32_t n, const uint32_t **indices,
@@ -166,7 +161,7 @@ bool annb_row_arrange(annb_row_sorter *sorter, const annb_row_sort_rule *rule, u
   if (!room_for_sorted(sorter, n)) return false;
   bool done = false;
   if (rule->sort && is_narrow(rule->n_cols, n)) {
-    if (!room_for_dense(sorter, rule->n_cols)) return false;
+    if (!room_for_ids(sorter, n) || !room_for_marks(sorter, rule->n_cols)) return false;
     done = by_place(sorter, rule, ids, n, *values);
   }
   if (!done && rule->to_stored) {

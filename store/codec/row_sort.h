@@ -16,7 +16,7 @@ typedef struct annb_row_sorter {
   uint64_t *keys;     /* 2 × room, for rows that go through the radix sort */
   size_t ids_room, sorted_room, keys_room;
   uint64_t *seen;     /* a bit per stored id */
-  uint32_t *dense;    /* a value, or place, per stored id */
+  uint32_t *before;   /* marks before each word of `seen` */
   uint64_t seen_room;
 } annb_row_sorter;
 

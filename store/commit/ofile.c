@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER = 1 << 18 };
+enum { BUFFER = 1 << 18, FLUSH = 1 << 24 /* bytes whose way to the disk begins at once */ };
 
 annb_status annb_ofile_create(const char *path, annb_ofile *out, annb_error *err) {
   memset(out, 0, sizeof *out);
@@ -42,7 +42,12 @@ static annb_status grow(annb_ofile *file, size_t more, annb_error *err) {
 
 static annb_status put(annb_ofile *file, const void *data, size_t size, annb_error *err) {
   annb_sha256_update(&file->sha, data, size);
-  return annb_io_write(file->fd, file->path, data, size, err);
+  annb_status s = annb_io_write(file->fd, file->path, data, size, err);
+  file->written += size;
+  if (s || file->written - file->started < FLUSH) return s;
+  annb_io_start_flush(file->fd, file->started);
+  file->started = file->written;
+  return ANNB_OK;
 }
 
 static annb_status flush(annb_ofile *file, annb_error *err) {

@@ -9,7 +9,8 @@
 typedef struct annb_ofile {
   int fd; /* -1: in memory */
   char *path;
-  uint64_t offset; /* bytes given so far */
+  uint64_t offset;           /* bytes given so far */
+  uint64_t written, started; /* of them in the file; on their way to the disk */
   annb_sha256 sha;
   uint8_t *buffer;
   size_t used, room;

@@ -426,12 +426,14 @@ AVX2 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entrie
 }
 
 AVX2 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  uint64_t words[ANNB_PLACE_WORDS];
+  annb_mark_ids(ids, n, n_words, words);
   const __m256i id = _mm256_set1_epi32(0xffff);
   for (size_t i = 0; i < n; i += 8) {
     __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(codes + i)), 16);
     store256(ids + i, _mm256_or_si256(load256(ids + i), high));
   }
-  annb_place_keys(ids, n, n_words, keys);
+  annb_place_keys(ids, n, n_words, words, keys);
   for (size_t i = 0; i < n; i += 8) {
     __m256i key = load256(keys + i), high = _mm256_srli_epi32(key, 16);
     store256(ids + i, _mm256_and_si256(key, id));

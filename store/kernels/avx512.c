@@ -411,12 +411,14 @@ AVX512 static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entr
 }
 
 AVX512 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  uint64_t words[ANNB_PLACE_WORDS];
+  annb_mark_ids(ids, n, n_words, words);
   const __m512i id = _mm512_set1_epi32(0xffff);
   for (size_t i = 0; i < n; i += 16) {
     __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(codes + i)), 16);
     store512(ids + i, _mm512_or_si512(load512(ids + i), high));
   }
-  annb_place_keys(ids, n, n_words, keys);
+  annb_place_keys(ids, n, n_words, words, keys);
   for (size_t i = 0; i < n; i += 16) {
     __m512i key = load512(keys + i);
     store512(ids + i, _mm512_and_si512(key, id));

@@ -312,8 +312,10 @@ static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, ui
 }
 
 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  uint64_t words[ANNB_PLACE_WORDS];
+  annb_mark_ids(ids, n, n_words, words);
   for (size_t i = 0; i < n; i += 4) vst1q_u32(ids + i, vorrq_u32(vld1q_u32(ids + i), vshll_n_u16(vld1_u16(codes + i), 16)));
-  annb_place_keys(ids, n, n_words, keys);
+  annb_place_keys(ids, n, n_words, words, keys);
   for (size_t i = 0; i < n; i += 4) {
     uint32x4_t key = vld1q_u32(keys + i);
     vst1q_u32(ids + i, vandq_u32(key, vdupq_n_u32(0xffff)));

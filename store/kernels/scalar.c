@@ -173,8 +173,10 @@ static bool look_up(const uint16_t *codes, size_t n, const uint32_t *entries, ui
 }
 
 static void sort(uint32_t *ids, uint16_t *codes, size_t n, size_t n_words, uint32_t *keys) {
+  uint64_t words[ANNB_PLACE_WORDS];
+  annb_mark_ids(ids, n, n_words, words);
   for (size_t i = 0; i < n; i++) ids[i] |= (uint32_t)codes[i] << 16;
-  annb_place_keys(ids, n, n_words, keys);
+  annb_place_keys(ids, n, n_words, words, keys);
   for (size_t i = 0; i < n; i++) {
     ids[i] = keys[i] & 0xffff;
     codes[i] = (uint16_t)(keys[i] >> 16);
