@@ -76,7 +76,7 @@ annb_status split_file(const annb_packed *packed, size_t n) {
   ck_assert_int_eq(s, ANNB_OK);
   s = annb_sidecar_write(file, split_source, packed, n, split_sidecar, split_restore, NULL, &split_err);
   ck_assert_int_eq(H5Fget_obj_count(file, H5F_OBJ_ALL), 1);
-  H5Fclose(file);
+  annb_h5_close(&file);
   ck_assert_int_eq(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
   return s;
 }

@@ -7,7 +7,6 @@
 #include <annblock/annblock.h>
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint64_t state;

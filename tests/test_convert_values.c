@@ -7,7 +7,6 @@
 #include <check.h>
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef union value {

@@ -5,7 +5,6 @@
 #include "codec_help.h"
 #include "suite.h"
 
-#include <annblock/annblock.h>
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "../store/kernels/kernels.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N = 1000, COLS = 4096, GROUP = ANNB_RICE_GROUP };

@@ -4,7 +4,6 @@
 #include "suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_N = 700, ROOM = MAX_N + 2 * ANNB_KERNEL_SLACK };

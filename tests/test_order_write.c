@@ -9,7 +9,6 @@
 #include "../store/objects/segment.h"
 #include "../store/commit/txn.h"
 
-#include <annblock/annblock.h>
 
 static char *dir, *store;
 static annb_error err;

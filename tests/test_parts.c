@@ -2,7 +2,6 @@
 #include "store_maker.h"
 #include "suite.h"
 
-#include "../store/io.h"
 #include "../store/commit/txn.h"
 
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <time.h>
 
 enum { N_ITEMS = 500, MOST_SLOTS = 16 };

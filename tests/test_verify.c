@@ -5,7 +5,6 @@
 #include "../store/manifest/manifest.h"
 #include "../store/verify/verify.h"
 
-#include <annblock/annblock.h>
 #include <fcntl.h>
 
 static char *dir, *store;

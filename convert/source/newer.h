@@ -2,8 +2,8 @@
  *
  * Its data layout message has version 5, which HDF5 1.x refuses. It has the bytes of version 4; only the sizes of filtered chunks are wider
  * in the indexes of several chunks (HDF5 File Format Specification 4.0, IV.A.2.i). So a layout without such an index reads right when the
- * message is told to be of version 4. The file driver of source_driver.h says so, in object headers whose checksum is right; all other bytes
- * are the file's.
+ * message is told to be of version 4. The file driver of source_driver.h says so, in object headers whose checksum is right; all other
+ * bytes are the file's.
  * What it leaves alone HDF5 refuses as before: filtered datasets of several chunks, headers of more than 1 MiB, and datatype messages of
  * version 5, which enumerations (h5py's booleans) and compounds have, in attributes too. */
 #ifndef ANNB_CONVERT_NEWER_H

@@ -98,10 +98,10 @@ typedef struct annb_annotate_options {
 } annb_annotate_options;
 
 /* Give a part the metadata of the file `from`, which has the same cells and genes (names, in the same order): its columns of obs and var,
- * and all that is not packed; of a part that was shuffled, in the order of its source. The packed matrices stay as they are; what `from` has
- * in their places must have their shapes (X may be missing) and is ignored. One new generation; no file that exists is touched. Export then
- * gives `from` with the store's matrices. ANNB_EINPUT when cells or genes are others, ANNB_EUNSUPPORTED where metadata and matrices are linked with each other. `generation` may be
- * NULL. */
+ * and all that is not packed; of a part that was shuffled, in the order of its source. The packed matrices stay as they are; what `from`
+ * has in their places must have their shapes (X may be missing) and is ignored. One new generation; no file that exists is touched.
+ * Export then gives `from` with the store's matrices. ANNB_EINPUT when cells or genes are others, ANNB_EUNSUPPORTED where metadata and
+ * matrices are linked with each other. `generation` may be NULL. */
 annb_status annb_annotate(const char *store, const char *from, const annb_annotate_options *options, uint64_t *generation, annb_error *err);
 
 typedef enum annb_compression {
@@ -147,14 +147,16 @@ typedef struct annb_export_options {
  * attributes and links.
  * Of several parts together: a new file of what readers see: obs with the columns of the store (reader.h), var with its genes, and the
  * matrices that all parts have, rows in the order of the sources (X and layers as CSR with ascending indices, obsm as arrays, in the
- * dtypes that readers deliver). What is in the sidecars alone (uns, what is not packed) is in no such file; raw is not either. A subset has the cells (store row numbers) and genes
- * (of the store) asked for: their rows of obs and var and of these matrices, in the order asked for, elements ascending; `skip` may name
- * columns ("obs/x", "var/x") and matrices ("X", "layers/x", "obsm/x"). Uncompressed unless options->compression is ANNB_COMPRESSION_GZIP.
- * Of one part with a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm,
- * obsp, varp by the cells and genes they belong to, raw by its cells, all else whole. Encodings, types, attributes stay; categories too,
- * also those no longer used. Sparse rows keep the order of their elements, unless genes change order: then they ascend; CSC columns ascend.
- * What belongs to cells or genes and cannot be cut (ragged arrays, links to objects of another kind, external links, objects of unknown
- * encoding, or of a length that does not fit) is ANNB_EUNSUPPORTED or ANNB_EINPUT, which names it: `skip` leaves it out. */
+ * dtypes that readers deliver). What is in the sidecars alone (uns, what is not packed) is in no such file; raw is not either. A subset
+ * has the cells (store row numbers) and genes (of the store) asked for: their rows of obs and var and of these matrices, in the order
+ * asked for, elements ascending; `skip` may name columns ("obs/x", "var/x") and matrices ("X", "layers/x", "obsm/x"). Uncompressed unless
+ * options->compression is ANNB_COMPRESSION_GZIP.
+ * Of one part with a subset: what anndata's `read_h5ad(source)[cells,
+ * genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm, obsp, varp by the cells and genes they belong to, raw by its cells,
+ * all else whole. Encodings, types, attributes stay; categories too, also those no longer used. Sparse rows keep the order of their
+ * elements, unless genes change order: then they ascend; CSC columns ascend. What belongs to cells or genes and cannot be cut (ragged
+ * arrays, links to objects of another kind, external links, objects of unknown encoding, or of a length that does not fit) is
+ * ANNB_EUNSUPPORTED or ANNB_EINPUT, which names it: `skip` leaves it out. */
 annb_status annb_export(const char *store, const char *output, const annb_export_options *options, annb_error *err);
 
 /* Compare two HDF5 files object by object: links, types, shapes, values (bit by bit), attributes; not storage layout or filters. Each

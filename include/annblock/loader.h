@@ -85,7 +85,8 @@ annb_status annb_loader_open(const annb_store *const *stores, uint32_t n_stores,
 void annb_loader_close(annb_loader *loader); /* NULL is allowed; ends the threads, waiting for reads under way; batches held stay valid */
 
 /* The next batch (annb_batch is in reader.h); waits for it. The caller holds it until annb_batch_release and may hold any number: their
- * memory is the caller's until then, threads go on with other memory. At the end of the epoch n_rows is 0, now and until annb_loader_set_epoch. */
+ * memory is the caller's until then, threads go on with other memory. At the end of the epoch n_rows is 0, now and until
+ * annb_loader_set_epoch. */
 annb_status annb_loader_next(annb_loader *loader, annb_batch *batch, annb_error *err);
 /* Wait at most `milliseconds` until annb_loader_next would not wait; for callers that must look after signals meanwhile. */
 annb_status annb_loader_poll(annb_loader *loader, uint32_t milliseconds, bool *ready, annb_error *err);

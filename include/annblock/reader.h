@@ -1,8 +1,8 @@
 /* Reading stores.
  *
  * An open store is immutable: any number of threads may use one annb_store at once, also after fork. Nothing is printed, no
- * environment is read, a store has no locks (helpers of a context share one). Files are mapped when first needed and verified when first touched (index pages,
- * chunks of flat arrays) or each time (records).
+ * environment is read, a store has no locks (helpers of a context share one). Files are mapped when first needed and verified when first
+ * touched (index pages, chunks of flat arrays) or each time (records).
  *
  * Scratch memory is in an annb_context: one per thread, reusable for any number of calls on any store. Where a call asks for several
  * threads (`n_threads`), the context starts the helpers with the first such call, with all signals blocked, and closing it ends them. A

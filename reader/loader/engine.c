@@ -187,8 +187,8 @@ static annb_status decode(annb_engine *e, const annb_unit *unit, uint64_t step, 
 /* With the lock: whether the consumer has something to wake for. */
 static bool must_wake(const annb_engine *e) { return e->waiting && e->ring[e->given % e->n_ring].slot; }
 
-/* With the lock. Waking takes as long as decoding some rows, so for small batches the consumer is woken when there are a few, but for the first at
- * once. A decoder that has nothing to do wakes it for what there is. */
+/* With the lock. Waking takes as long as decoding some rows, so for small batches the consumer is woken when there are a few, but for the
+ * first at once. A decoder that has nothing to do wakes it for what there is. */
 static bool many_ready(const annb_engine *e) {
   uint64_t n = 0, bytes = 0;
   for (; n < MANY_READY && n < e->n_ring && e->ring[(e->given + n) % e->n_ring].slot; n++)
