@@ -184,3 +184,18 @@ def test_a_row_above_the_cap_is_refused(folder):
     assert "row 1 of obsm/x has 3" in refused(result, "s"), str(result)
     within(result)
     assert sorted(p.name for p in folder.iterdir()) == ["a.h5ad", "s"]
+
+
+def test_a_row_of_columns_above_the_cap_is_refused(folder):
+    """CSC columns that repeat one row, and do not ascend: they go through the transposer."""
+    source, store = folder / "a.h5ad", folder / "s"
+    columns, each = 100, 40_000
+    indices = np.full(columns * each, 2, "i4")
+    indices[1] = 0
+    with h5py.File(source, "w") as f:
+        write_tables(f, 4, columns)
+        write_arrays(f, "X", "csc", (4, columns), np.full(columns, each), indices)
+    result = run("pack", source, "-o", store, "--memory", "32M", "--threads", 2)
+    assert "X: row 2 has 3999999 elements" in refused(result, "a.h5ad"), str(result)
+    within(result)
+    assert not store.exists()

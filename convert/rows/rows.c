@@ -23,13 +23,16 @@ void annb_rows_piece_trim(annb_rows_piece *piece, uint64_t bytes) {
   if (piece->bytes > bytes) annb_rows_piece_free(piece);
 }
 
+static annb_status too_large(const annb_rows *r, uint64_t row, uint64_t n, annb_error *err) {
+  const uint64_t each = r->index_size + r->value_size;
+  return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row,
+                       "%s: row %llu has %llu elements, which take %llu MiB: too much for the memory cap, raise it", r->m->path,
+                       (unsigned long long)row, (unsigned long long)n, (unsigned long long)(n / 1024 * each / 1024));
+}
+
 annb_status annb_rows_reserve(const annb_rows *r, annb_rows_piece *piece, uint64_t n, uint64_t row, annb_error *err) {
   if (n <= piece->room) return ANNB_OK;
-  uint64_t each = r->index_size + r->value_size;
-  if (n > r->wanted && n > r->options.memory / 2 / each)
-    return annb_fail_row(err, ANNB_ENOMEM, r->m->file, (int64_t)row,
-                         "%s: row %llu has %llu elements, which take %llu MiB: too much for the memory cap, raise it", r->m->path,
-                         (unsigned long long)row, (unsigned long long)n, (unsigned long long)(n / 1024 * each / 1024));
+  if (n > r->wanted && n > r->options.memory / 2 / (r->index_size + r->value_size)) return too_large(r, row, n, err);
   if (n < r->wanted) n = r->wanted;
   free(piece->indices);
   free(piece->values);
@@ -349,7 +352,7 @@ static annb_status fill_leaf(annb_rows *r, uint32_t worker, annb_rows_piece *pie
   const annb_leaf_room *room = &piece->leaf_room;
   annb_status s = annb_transpose_load(r->transpose, &piece->leaf, &r->raws[worker], &piece->leaf_room, err);
   *chunk = (annb_rows_chunk){piece->n_rows, room->starts, room->payloads, room->values};
-  return s;
+  return s == ANNB_ENOMEM && piece->n_rows == 1 ? too_large(r, piece->first_row, piece->leaf.n, err) : s;
 }
 
 annb_status annb_rows_fill(annb_rows *r, uint32_t worker, annb_rows_piece *piece, annb_rows_chunk *chunk, annb_error *err) {
