@@ -9,9 +9,11 @@ import subprocess
 import time
 
 import h5py
+import numpy as np
 import pytest
 
 import made_files
+from made_files import encode, write_frame
 from support import CLI, LONG, SANITIZED, environment, ok, real_files, refused, run
 from test_golden import unpack
 
@@ -166,3 +168,19 @@ def test_child_dies_with_its_parent(tmp_path):
     while os.path.exists(f"/proc/{child}/fd/0") and time.monotonic() < limit:
         time.sleep(0.01)
     assert not os.path.exists(f"/proc/{child}/fd/0")
+
+
+def test_csc_without_rows_that_has_elements(tmp_path):
+    source = tmp_path / "norows.h5ad"
+    with h5py.File(source, "w") as f:
+        encode(f, "anndata", "0.1.0")
+        write_frame(f, "obs", [])
+        write_frame(f, "var", ["a", "b", "c"])
+        g = encode(f.create_group("X"), "csc_matrix", "0.1.0")
+        g.attrs["shape"] = np.array([0, 3], "i8")
+        g["data"] = np.ones(5, "f4")
+        g["indices"] = np.array([0, 1, 2, 0, 1], "i4")
+        g["indptr"] = np.array([0, 2, 4, 5], "i8")
+    message = refused(run("pack", source, "-o", tmp_path / "s"), "norows.h5ad")
+    assert "crashed" not in message and "X" in message
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["norows.h5ad"]

@@ -238,7 +238,7 @@ annb_status annb_window_plan_make(const annb_rows *r, const annb_anywhere *indic
   const annb_source_matrix *m = r->m;
   look l = {.r = r, .indices = indices, .values = values, .plan = plan};
   *plan = (annb_window_plan){0};
-  *possible = m->nnz && m->n_rows <= UINT32_MAX && choose_sizes(r, plan);
+  *possible = m->nnz && m->n_rows && m->n_rows <= UINT32_MAX && choose_sizes(r, plan);
   if (!*possible) return ANNB_OK;
   plan->first = malloc((m->n_cols + 1) * sizeof *plan->first);
   plan->ends = malloc(plan->n_cells * m->n_cols * sizeof *plan->ends);
