@@ -3,9 +3,9 @@
 #include "store_internal.h"
 
 #include "../store/io.h"
+#include "../store/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 enum {
@@ -128,7 +128,7 @@ static bool add_helper(annb_team *team) {
     return false;
   }
   *mine = (start){team, context};
-  if (pthread_create(&team->helpers[i].thread, NULL, help, mine)) {
+  if (!annb_thread_start(&team->helpers[i].thread, help, mine)) {
     annb_context_close(context);
     free(mine);
     return false;
@@ -138,22 +138,12 @@ static bool add_helper(annb_team *team) {
   return true;
 }
 
-/* Helpers do not take the process's signals. */
-static void add_helpers(annb_team *team, uint32_t n) {
-  sigset_t all, before;
-  if (team->n_helpers >= n) return;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (team->n_helpers < n && add_helper(team)) continue;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /* The context's team with up to n helpers, or NULL. */
 static annb_team *team_of(annb_context *context, uint32_t n) {
   if (context->team && context->team->process != annb_io_process()) context->team = NULL; /* the parent's */
   if (!context->team) context->team = open_team();
   if (!context->team) return NULL;
-  add_helpers(context->team, n);
+  while (context->team->n_helpers < n && add_helper(context->team)) continue;
   return context->team->n_helpers ? context->team : NULL;
 }
 

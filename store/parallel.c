@@ -1,6 +1,7 @@
 #include "parallel.h"
 
-#include <pthread.h>
+#include "thread.h"
+
 #include <stdatomic.h>
 
 enum { MAX_THREADS = 256 };
@@ -36,7 +37,7 @@ void annb_parallel(uint32_t n_threads, size_t n_items, void (*work)(void *user, 
   uint32_t started = 0;
   for (uint32_t i = 1; i < n_threads; i++) {
     seats[i] = (seat){&l, i};
-    if (pthread_create(&threads[i], NULL, run, &seats[i])) break;
+    if (!annb_thread_start(&threads[i], run, &seats[i])) break;
     started = i;
   }
   seats[0] = (seat){&l, 0};

@@ -1,7 +1,6 @@
 #include "pipeline.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "thread.h"
 
 enum { MAX_THREADS = 256, MAX_SLOTS = 1024 };
 
@@ -92,29 +91,19 @@ static void *run(void *argument) {
   return NULL;
 }
 
-/* Signals are for the threads of the program. */
-static uint32_t start(line *l, uint32_t n, pthread_t *threads, seat *seats) {
-  sigset_t all, old;
-  uint32_t started = 0;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  for (uint32_t i = 1; i < n; i++) {
-    seats[i] = (seat){l, i, 0};
-    if (pthread_create(&threads[i], NULL, run, &seats[i])) break;
-    started = i;
-  }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return started;
-}
-
 void annb_pipeline_run(const annb_pipeline *pipeline) {
   line l = {.p = pipeline, .n_slots = pipeline->n_slots < MAX_SLOTS ? pipeline->n_slots : MAX_SLOTS};
   pthread_t threads[MAX_THREADS];
   seat seats[MAX_THREADS];
   const uint32_t n = pipeline->n_threads < MAX_THREADS ? pipeline->n_threads : MAX_THREADS;
+  uint32_t started = 0;
   pthread_mutex_init(&l.lock, NULL);
   pthread_cond_init(&l.changed, NULL);
-  const uint32_t started = start(&l, n, threads, seats);
+  for (uint32_t i = 1; i < n; i++) {
+    seats[i] = (seat){&l, i, 0};
+    if (!annb_thread_start(&threads[i], run, &seats[i])) break;
+    started = i;
+  }
   seats[0] = (seat){&l, 0, 0};
   run(&seats[0]);
   for (uint32_t i = 1; i <= started; i++) pthread_join(threads[i], NULL);

@@ -2,8 +2,8 @@
 
 #include "../../store/error.h"
 #include "../../store/io.h"
+#include "../../store/thread.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static annb_status result(const annb_spooler *s, annb_error *err) {
 
 static annb_status begin(annb_spooler *s, annb_error *err) {
   annb_status status = s->fd < 0 ? annb_io_anonymous(s->dir, &s->fd, err) : ANNB_OK;
-  if (!status && !s->tried) s->threaded = pthread_create(&s->thread, NULL, run, s) == 0;
+  if (!status && !s->tried) s->threaded = annb_thread_start(&s->thread, run, s);
   s->tried = true;
   return status;
 }

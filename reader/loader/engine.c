@@ -2,8 +2,8 @@
 #include "loader_internal.h"
 
 #include "../../store/error.h"
+#include "../../store/thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -271,9 +271,9 @@ static annb_status start_threads(annb_engine *e, annb_error *err) {
   const annb_loader_options *o = &e->loader->options;
   annb_status s = ANNB_OK;
   if (e->loader->access == ANNB_ACCESS_PREAD) s = annb_reads_open(o->n_io_threads, &e->planner.reads, err);
-  if (!s && pthread_create(&e->planning, NULL, plan, e)) s = no_thread(err);
+  if (!s && !annb_thread_start(&e->planning, plan, e)) s = no_thread(err);
   e->has_planner = !s;
-  while (!s && e->n_decoding < o->n_threads && !pthread_create(&e->decoding[e->n_decoding], NULL, decode_all, e)) e->n_decoding++;
+  while (!s && e->n_decoding < o->n_threads && annb_thread_start(&e->decoding[e->n_decoding], decode_all, e)) e->n_decoding++;
   return s || e->n_decoding ? s : no_thread(err);
 }
 
@@ -293,12 +293,8 @@ annb_status annb_engine_start(annb_loader *loader, annb_error *err) {
   e->decoding = calloc(loader->options.n_threads, sizeof *e->decoding);
   annb_status s = e->ring && e->decoding ? ANNB_OK : annb_fail_memory(err);
   if (!s) s = annb_picker_open(loader->sampler, &e->planner.picker, err);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   loader->engine = e;
   if (!s) s = start_threads(e, err);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (s) annb_engine_stop(loader);
   else loader->process = annb_io_process();
   return s;

@@ -2,6 +2,7 @@
 #include "loader_internal.h"
 
 #include "../../store/error.h"
+#include "../../store/thread.h"
 
 #include <stdlib.h>
 
@@ -74,7 +75,7 @@ annb_status annb_reads_open(uint32_t n_threads, struct annb_reads **out, annb_er
   pthread_mutex_init(&r->lock, NULL);
   pthread_cond_init(&r->wake, NULL);
   pthread_cond_init(&r->done, NULL);
-  while (r->n_threads < n_threads && !pthread_create(&r->threads[r->n_threads], NULL, read_all, r)) r->n_threads++;
+  while (r->n_threads < n_threads && annb_thread_start(&r->threads[r->n_threads], read_all, r)) r->n_threads++;
   *out = r; /* with fewer threads, or none, the planner reads more itself */
   return ANNB_OK;
 }
