@@ -1,8 +1,8 @@
-#define _GNU_SOURCE /* sync_file_range */
-
 #include "driver.h"
 
 #include "../source/h5_fd.h"
+
+#include "../../store/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,9 +89,7 @@ static void ask(annb_written *written, size_t size) {
 void annb_written_more(annb_written *written, size_t size) {
   if (atomic_fetch_add(&written->unflushed, size) + size < START_BYTES) return;
   atomic_store(&written->unflushed, 0);
-#ifdef SYNC_FILE_RANGE_WRITE
-  (void)sync_file_range(written->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* waits for nothing; what fails is told by the flush */
-#endif
+  annb_io_start_flush(written->fd, 0);
 }
 
 static herr_t driver_write(H5FD_t *head, H5FD_mem_t type, hid_t transfer, haddr_t address, size_t size, const void *buffer) {

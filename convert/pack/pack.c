@@ -5,11 +5,12 @@
 #include "part.h"
 
 #include "../../store/error.h"
+#include "../../store/io.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #define DEFAULT_MEMORY (UINT64_C(512) << 20)
 #define LEAST_MEMORY (UINT64_C(32) << 20)
@@ -33,10 +34,7 @@ static annb_status read_options(pack *p, const annb_pack_options *options, annb_
   if (options) p->options = *options;
   if (!p->options.memory) p->options.memory = DEFAULT_MEMORY;
   if (p->options.memory < LEAST_MEMORY) return annb_fail(err, ANNB_EINVAL, NULL, "packing needs at least 32 MiB of memory");
-  if (!p->options.n_threads) {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    p->options.n_threads = n > 0 ? (uint32_t)n : 1;
-  }
+  if (!p->options.n_threads) p->options.n_threads = annb_io_processors();
   return ANNB_OK;
 }
 
