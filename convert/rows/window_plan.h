@@ -24,7 +24,7 @@ typedef struct annb_window_plan {
 } annb_window_plan;
 
 /* How the rows of `r` (CSC, indices and nothing else read by `indices`) can be had window by window, in 5/8 of its memory for the elements
- * of one and 1/8 for tables. *possible is false when they cannot, or when it would not pay: columns do not ascend, the elements stand
+ * of one and 1/16 for their ends in columns; what tells strips apart comes to it. *possible is false when they cannot, or when it would not pay: columns do not ascend, the elements stand
  * too unevenly or too thinly, or so many are not kept in memory by the system. It is false too when something is wrong with pointers or
  * indices, which who reads them all in order will find and tell. ANNB_ECANCELED, ANNB_ENOMEM. */
 annb_status annb_window_plan_make(const annb_rows *r, const annb_anywhere *indices, const annb_anywhere *values, annb_window_plan *plan,

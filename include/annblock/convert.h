@@ -151,9 +151,8 @@ typedef struct annb_export_options {
  * has the cells (store row numbers) and genes (of the store) asked for: their rows of obs and var and of these matrices, in the order
  * asked for, elements ascending; `skip` may name columns ("obs/x", "var/x") and matrices ("X", "layers/x", "obsm/x"). Uncompressed unless
  * options->compression is ANNB_COMPRESSION_GZIP.
- * Of one part with a subset: what anndata's `read_h5ad(source)[cells,
- * genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm, obsp, varp by the cells and genes they belong to, raw by its cells,
- * all else whole. Encodings, types, attributes stay; categories too, also those no longer used. Sparse rows keep the order of their
+ * Of one part with a subset: what anndata's `read_h5ad(source)[cells, genes].write_h5ad(output)` keeps: obs, var, X, layers, obsm, varm,
+ * obsp, varp by the cells and genes they belong to, raw by its cells, all else whole. Encodings, types, attributes stay; categories too, also those no longer used. Sparse rows keep the order of their
  * elements, unless genes change order: then they ascend; CSC columns ascend. What belongs to cells or genes and cannot be cut (ragged
  * arrays, links to objects of another kind, external links, objects of unknown encoding, or of a length that does not fit) is
  * ANNB_EUNSUPPORTED or ANNB_EINPUT, which names it: `skip` leaves it out. */

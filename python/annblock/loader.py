@@ -42,20 +42,22 @@ class Loader:
     Each `for batch in loader` is the next epoch, in another order; batches are `Batch`es, dictionaries with attributes: `batch.X`,
     `batch.obs["cell_line"]` (codes, -1 = missing: `ignore_index=-1` of torch's losses, or `where="cell_line is not null"`), `batch.rows`.
     The order depends on seed, epoch and the parameters alone, not on threads, ranks or workers. When torch has been imported before, a
-    Loader is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do the same.
+    Loader is a `torch.utils.data.IterableDataset`, for `DataLoader(loader, batch_size=None, num_workers=K)`; without workers threads do
+    the same.
 
-    stores: a path or `Store`, or a list of them, which are read as one. join: how their genes become one list, by name: None (they must be
-    equal), "inner" (genes that all have) or "outer" (genes of all, zero where a store has none); labels are one by name. batch_size,
-    block_size, fetch_factor: cells of a batch, cells that are read together, batches that are shuffled together (m, b and f of scDataset).
-    strategy: "block", "sequential", "buffer" (sequential, shuffled within a fetch), "weighted" (by `weights`: one per row, or the name of a numeric obs column), "balanced" (each class of the
-    obs column `balance`, by default the first label, as often as any other); or row batches of your own: a list of index arrays, or a
-    function from the epoch to one. rows, where: only these cells; a mask, index array or names, and a predicate over obs. num_samples:
-    cells of an epoch. genes: an ordered vocabulary of names or numbers; columns come in that order, unknown names are empty columns.
-    matrices: names. labels: categorical columns of obs. output: "csr", "dense" (numpy), "torch" (dense tensors) or "torch_sparse".
-    gene_order, sort_indices, dtype, allow_lossy: as in `Matrix.csr`; tensors are float32 by default. drop_last: no short batch at the end.
-    rank, world_size: by default those of torch.distributed at the time of iterating. uneven: ranks get equal numbers of batches, by "pad"
-    (repeating) or "drop". num_threads: that decode; by default one per processor, one in worker processes. transform: called with each
-    batch. access: "auto", "mmap" or "pread". reuse_buffers: see below.
+    stores: a path or `Store`, or a list of them, which are read as one. join: how their genes become one list, by name: None (they must
+    be equal), "inner" (genes that all have) or "outer" (genes of all, zero where a store has none); labels are one by name. batch_size,
+    block_size, fetch_factor: cells of a batch, cells that are read together, batches that are shuffled together (m, b and f of
+    scDataset). strategy: "block", "sequential", "buffer" (sequential, shuffled within a fetch), "weighted" (by `weights`: one per row, or
+    the name of a numeric obs column), "balanced" (each class of the obs column `balance`, by default the first label, as often as any
+    other); or row batches of your own: a list of index arrays, or a function from the epoch to one. rows, where: only these cells; a
+    mask, index array or names, and a predicate over obs. num_samples: cells of an epoch. genes: an ordered vocabulary of names or
+    numbers; columns come in that order, unknown names are empty columns. matrices: names. labels: categorical columns of obs. output:
+    "csr", "dense" (numpy), "torch" (dense tensors) or "torch_sparse". gene_order, sort_indices, dtype, allow_lossy: as in `Matrix.csr`;
+    tensors are float32 by default. drop_last: no short batch at the end. rank, world_size: by default those of torch.distributed at the
+    time of iterating. uneven: ranks get equal numbers of batches, by "pad" (repeating) or "drop". num_threads: that decode; by default
+    one per processor, one in worker processes. transform: called with each batch. access: "auto", "mmap" or "pread". reuse_buffers: see
+    below.
 
     The arrays of a batch are memory of the loader without a copy, and yours for as long as you hold any of them. With `reuse_buffers=True`
     they are written over as soon as the next batch is asked for (also at the end of an epoch): what is to stay longer must be copied, or it

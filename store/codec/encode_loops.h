@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-
 /* A unary stream under way: the low `fill` < 8 bits of `word` are still to be written. */
 typedef struct annb_unary {
   uint8_t *out;

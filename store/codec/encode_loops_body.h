@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-#ifdef LOOPS_AVX2
-#include <immintrin.h>
-#endif
-
 enum { SMALL = 1 << 24 /* floats hold whole numbers up to this */, MAX_NIBBLE = 15, BITS_AT_ONCE = 56 };
 
 static uint32_t highest(const uint32_t *x, size_t n) {
